@@ -1,0 +1,21 @@
+"""Bounds on everything that crosses the wire; a message beyond one is refused whole."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PROTOCOL_MIN: Final = 1
+PROTOCOL_MAX: Final = 1
+
+MAX_MESSAGE_BYTES: Final = 1 << 20
+MAX_GPUS_PER_NODE: Final = 64
+MAX_PLACEMENTS_PER_NODE: Final = 256
+MAX_EVENTS_PER_BATCH: Final = 256
+MAX_NAME_CHARS: Final = 128
+MAX_TEXT_CHARS: Final = 4_096
+MAX_DATA_BYTES: Final = 64 << 10
+
+TELEMETRY_PERIOD_S: Final = 1.0
+STATUS_PERIOD_S: Final = 5.0
+LEASE_RENEWAL_S: Final = 10.0
+MAX_SKEW_S: Final = 2.0

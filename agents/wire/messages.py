@@ -1,0 +1,275 @@
+"""Every message between console and agent. Fields are only ever appended, with a default.
+
+Agent to console: `Hello`, `Telemetry`, `Status`, `EventBatch`.
+Console to agent: `Welcome`, `Envelope` (holding `DesiredState` or `Unchanged`), `EventAck`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from agents.wire.names import (
+    Checkpoint,
+    EndReason,
+    EventKind,
+    GpuState,
+    Origin,
+    Phase,
+    PlacementState,
+    RuntimeKind,
+    SharingMode,
+)
+from agents.wire.policy import AgentPolicy
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """Base of all messages: a tagged array, so that a new field is a longer array."""
+
+
+# --- agent to console -------------------------------------------------------------------
+
+
+class GpuInventory(Message):
+    """One GPU as the node sees it. `index` is its place in this node's telemetry samples."""
+
+    index: int
+    uuid: str
+    model: str
+    memory_bytes: int
+    driver: str = ""
+    sm_clock_max_mhz: float | None = None
+    power_limit_w: float | None = None
+    source: str = "simulated"
+    unshareable_fact: str = ""
+
+
+class Hello(Message, tag="hello"):
+    """First message on a connection."""
+
+    node: str
+    protocol: tuple[int, int]
+    agent_version: str
+    boot_id: str
+    generation: int
+    nonce: str
+    runtime: RuntimeKind
+    gpus: tuple[GpuInventory, ...]
+    capabilities: tuple[str, ...] = ()
+    last_event_seq: int = 0
+
+
+class GpuSample(Message):
+    """One second of one GPU: values in the order of `names.SIGNALS`, None where missing.
+
+    `worst` is the worst value of the second per signal. `sm_online` and `sm_offline` are the
+    percent of SM activity attributed to each side. `headroom_percent` is the distance to the
+    nearest eviction threshold. `state` is the index in `names.GPU_STATES`.
+    """
+
+    index: int
+    state: int
+    last: tuple[float | None, ...]
+    worst: tuple[float | None, ...]
+    sm_online_percent: float | None = None
+    sm_offline_percent: float | None = None
+    duty_percent: float | None = None
+    headroom_percent: float | None = None
+    nearest_signal: int | None = None
+    online_processes: int | None = None
+    offline_processes: int = 0
+    online_memory_bytes: int | None = None
+    offline_memory_bytes: int | None = None
+
+
+class Telemetry(Message, tag="telemetry"):
+    """All GPUs of a node at one moment; `number` counts seconds since the agent's start."""
+
+    number: int
+    sent_at: float
+    samples: tuple[GpuSample, ...]
+
+
+class PlacementStatus(Message):
+    """What is true of one placement on the node now. Progress is 0..1; work in GPU-seconds."""
+
+    placement_id: str
+    state: PlacementState
+    sm_share_percent: float | None = None
+    duty_percent: float | None = None
+    memory_quota_bytes: int | None = None
+    memory_bytes: int | None = None
+    progress: float | None = None
+    normalised_throughput: float | None = None
+    work_done_s: float | None = None
+    unsaved_work_s: float | None = None
+    phase: Phase | None = None
+    end_reason: EndReason | None = None
+    xcuda_coverage: tuple[int, int] | None = None
+
+
+class GpuStatus(Message):
+    """SysMonitor's view of one GPU, with the sentence that explains it."""
+
+    index: int
+    state: GpuState
+    since: float
+    why: str = ""
+    mode: SharingMode = SharingMode.OBSERVE
+    unshareable_fact: str = ""
+    cooldown_s: float = 0.0
+    degraded: tuple[str, ...] = ()
+
+
+class Status(Message, tag="status"):
+    """What the agent observes and has applied; its nonce is echoed by the lease renewal."""
+
+    nonce: str
+    observed_generation: int
+    policy_versions: dict[str, int]
+    gpus: tuple[GpuStatus, ...]
+    placements: tuple[PlacementStatus, ...]
+    lease_left_s: float | None = None
+    refused: str = ""
+
+
+class Event(Message):
+    """One fact, kept until acknowledged. `data` by kind:
+
+    transition: {from, to, why, signal, value, limit, samples}; frozen / thawed: {why,
+    reaction_ms}; placement_started: {pid}; placement_ended: {reason: EndReason, exit_code,
+    lost_work_s, progress, work_done_s, signalled}; eviction_started: {origin, why, signal,
+    value, limit, reaction_ms}; eviction_phase: {phase, lost_work_s, memory_bytes}; eviction_stuck:
+    {why}; degraded: {missing}; gap: {dropped}.
+    """
+
+    seq: int
+    event_id: str
+    kind: EventKind
+    at: float
+    gpu_index: int | None = None
+    placement_id: str | None = None
+    eviction_id: str | None = None
+    data: dict[str, Any] = {}
+
+
+class EventBatch(Message, tag="events"):
+    """Events in order of `seq`; acknowledged by `EventAck` after the database commit."""
+
+    events: tuple[Event, ...]
+
+
+# --- console to agent -------------------------------------------------------------------
+
+
+class Welcome(Message, tag="welcome"):
+    """Answer to `Hello`."""
+
+    protocol: int
+    server_time: float
+    acked_seq: int
+
+
+class EventAck(Message, tag="event_ack"):
+    """All events up to and including `seq` are durable."""
+
+    seq: int
+
+
+class Stop(Message):
+    """Take this placement off its GPU through the ordinary stop."""
+
+    eviction_id: str
+    reason: str
+    grace_s: float
+    origin: Origin
+
+
+class Profile(Message):
+    """What a job needs and does, as measured alone on the GPU model named. Percent of a card."""
+
+    name: str
+    sm_percent: float
+    gpu_util_percent: float
+    memory_bytes: int
+    memory_bandwidth_percent: float
+    work_s: float
+    gpu_model: str = ""
+
+
+class DesiredPlacement(Message):
+    """One placement that should run, or stop when `stop` is set.
+
+    Limits: the SM share is fixed at client start, duty changes any moment. `resume_work_s` is
+    the checkpointed work to continue from.
+    """
+
+    placement_id: str
+    job_id: str
+    job_name: str
+    gpu_index: int
+    sm_share_percent: float
+    memory_quota_bytes: int
+    profile: Profile
+    checkpoint: Checkpoint = Checkpoint.ON_SIGTERM
+    checkpoint_period_s: float = 600.0
+    resume_work_s: float = 0.0
+    command: tuple[str, ...] = ()
+    duty_percent: float | None = None
+    stop: Stop | None = None
+
+
+class DesiredService(Message):
+    """An online service on this node; only names and targets, never commands."""
+
+    name: str
+    gpu_index: int
+    slo_p99_ms: float | None = None
+    metrics_url: str = ""
+    profile: Profile | None = None
+    load_qps: float | None = None
+
+
+class DesiredGpu(Message):
+    """What should hold for one GPU."""
+
+    index: int
+    mode: SharingMode
+    policy: str
+    disabled: bool = False
+    disabled_reason: str = ""
+
+
+class DesiredState(Message, tag="desired"):
+    """All that should be true of one node. `policies` is keyed by the name `DesiredGpu` uses."""
+
+    generation: int
+    nonce: str
+    lease_s: float
+    gpus: tuple[DesiredGpu, ...]
+    policies: dict[str, AgentPolicy]
+    placements: tuple[DesiredPlacement, ...]
+    services: tuple[DesiredService, ...] = ()
+    cordoned: bool = False
+
+
+class Unchanged(Message, tag="unchanged"):
+    """Renews the lease of the state with this generation."""
+
+    generation: int
+    nonce: str
+    lease_s: float
+
+
+class Envelope(Message, tag="envelope"):
+    """Signed bytes of a `DesiredState` or `Unchanged`: verified first, then decoded."""
+
+    key_id: str
+    payload: bytes
+    mac: bytes
+
+
+FromAgent: TypeAlias = Hello | Telemetry | Status | EventBatch
+FromConsole: TypeAlias = Welcome | EventAck | Envelope
+Signed: TypeAlias = DesiredState | Unchanged
