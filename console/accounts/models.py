@@ -1,0 +1,54 @@
+"""People, what they may do in which pool, and the tokens that act for them."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+
+class User(AbstractUser):
+    """A person who signs in. What they may do is in their role bindings."""
+
+
+class Role(models.TextChoices):
+    """Each role includes what a viewer sees; ADMIN includes all others."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    APPROVER = "approver"
+    POLICY_AUTHOR = "policy_author", "policy author"
+    ADMIN = "admin"
+
+
+class RoleBinding(models.Model):
+    """This person holds this role in this pool, or everywhere when the pool is empty."""
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="bindings")
+    role = models.CharField(max_length=20, choices=Role.choices)
+    pool = models.ForeignKey("inventory.Pool", models.CASCADE, null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "role", "pool"], name="one_binding", nulls_distinct=False
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.get_role_display()} in {self.pool or 'all pools'}"
+
+
+class ApiToken(models.Model):
+    """A bearer token of the REST API. Only its SHA-256 is kept; it acts as its user."""
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=12)
+    sha256 = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"

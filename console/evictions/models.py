@@ -1,0 +1,112 @@
+"""Every take-off of a running job, with its evidence and its phases."""
+
+from __future__ import annotations
+
+from agents.wire.ids import uuid7
+from agents.wire.names import Origin, Phase
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from console.inventory.models import Gpu
+from console.scheduling.models import Placement, Round
+
+
+class Eviction(models.Model):
+    """One take-off. Only `evictions.services` writes `state`; lifecycle.py says what may follow."""
+
+    class State(models.TextChoices):
+        PROPOSED = "PROPOSED"
+        APPROVED = "APPROVED"
+        DISPATCHED = "DISPATCHED"
+        STOPPING = "STOPPING"
+        STUCK = "STUCK"
+        COMPLETED = "COMPLETED"
+        REJECTED = "REJECTED"
+        EXPIRED = "EXPIRED"
+        SUPERSEDED = "SUPERSEDED"
+        FAILED = "FAILED"
+
+    OPEN = (State.PROPOSED, State.APPROVED, State.DISPATCHED, State.STOPPING, State.STUCK)
+
+    class Review(models.TextChoices):
+        NOT_NEEDED = "not_needed", "not needed"
+        WANTED = "wanted"
+        DONE = "done"
+
+    class Default(models.TextChoices):
+        RUN = "run", "it runs"
+        KEEP = "keep", "it is dropped"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    placement = models.ForeignKey(Placement, models.CASCADE, related_name="evictions")
+    gpu = models.ForeignKey(Gpu, models.PROTECT, related_name="evictions")
+    round = models.ForeignKey(Round, models.SET_NULL, null=True, blank=True)
+    origin = models.CharField(max_length=14, choices=[(o.value, o.value) for o in Origin])
+    state = models.CharField(max_length=12, choices=State.choices)
+    state_since = models.DateTimeField()
+    phase = models.CharField(
+        max_length=16, blank=True, choices=[(phase.value, phase.value) for phase in Phase]
+    )
+    proposed_at = models.DateTimeField(db_index=True)
+    deadline_at = models.DateTimeField(null=True, blank=True)
+    default = models.CharField(max_length=4, choices=Default.choices, blank=True)
+    dispatch_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    finished_first = models.BooleanField(default=False)
+
+    why = models.CharField(max_length=300)
+    evidence = models.JSONField(default=dict, blank=True)
+    to_gpu = models.ForeignKey(Gpu, models.SET_NULL, null=True, blank=True, related_name="+")
+    grace_s = models.FloatField(default=30)
+    expected_lost_work_s = models.FloatField(null=True, blank=True)
+    lost_work_s = models.FloatField(null=True, blank=True)
+    freed_bytes = models.BigIntegerField(null=True, blank=True)
+    reaction_ms = models.FloatField(null=True, blank=True)
+
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    decided_at = models.DateTimeField(null=True, blank=True)
+    reason = models.TextField(blank=True)
+    review = models.CharField(max_length=10, choices=Review.choices, default=Review.NOT_NEEDED)
+    reviewed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    reviewed_at = models.DateTimeField(null=True, blank=True)
+    cause_id = models.UUIDField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-proposed_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["placement"],
+                condition=Q(state__in=["PROPOSED", "APPROVED", "DISPATCHED", "STOPPING", "STUCK"]),
+                name="one_open_eviction_per_placement",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.placement.job} off {self.gpu}"
+
+
+class EvictionPhase(models.Model):
+    """When a phase of the stop was reached, by the agent's clock."""
+
+    eviction = models.ForeignKey(Eviction, models.CASCADE, related_name="phases")
+    phase = models.CharField(
+        max_length=16, choices=[(phase.value, phase.value) for phase in Phase]
+    )
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["at"]
+        constraints = [models.UniqueConstraint(fields=["eviction", "phase"], name="phase_once")]
+
+
+class Silence(models.Model):
+    """Keep running was chosen: this origin proposes nothing for this placement until then."""
+
+    placement = models.ForeignKey(Placement, models.CASCADE)
+    origin = models.CharField(max_length=14)
+    until = models.DateTimeField()

@@ -1,0 +1,41 @@
+"""The Celery app object: routes, queues, expiry. It holds no tasks; `workers.app` registers them.
+
+The row is the queue: a lost message changes nothing, so results are ignored and messages expire.
+"""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+from django.conf import settings
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+
+app = Celery("muxflow")
+app.conf.update(
+    broker_url=settings.REDIS_URL,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    broker_transport_options={
+        "global_keyprefix": f"{settings.REDIS_PREFIX}:celery:",
+        "socket_keepalive": True,
+        "socket_connect_timeout": 3,
+        "health_check_interval": 10,
+        "visibility_timeout": 3_600,
+    },
+    task_ignore_result=True,
+    task_serializer="json",
+    accept_content=["json"],
+    task_default_queue="default",
+    task_routes={
+        "matching.*": {"queue": "matching"},
+        "reallocation.*": {"queue": "reallocation"},
+        "telemetry.*": {"queue": "telemetry"},
+    },
+    task_acks_late=True,
+    worker_prefetch_multiplier=1,
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+    worker_hijack_root_logger=False,
+    timezone="UTC",
+)
