@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Make `.venv` and `node_modules` hold exactly what a lock file names, and nothing when they do already.
+"""Make `.venv` and `node_modules` hold what a lock file names; at once when they do already.
 
     python3 requirements/install.py demo    # what `make demo` runs on
-    python3 requirements/install.py test    # that, and the tools of `make test` and `make check`
+    python3 requirements/install.py test    # that, and the tools of `make test`, `make check`
 
-Needs Python 3.11 with `venv` and the package registries; uv and npm are used where they can be had, pip and a
-packaged Node where not. Whatever goes wrong ends in one sentence; what the installers said is in
-`var/install.log`.
+Needs Python 3.11 with `venv` and the package registries; uv and npm are used where they can be
+had, pip and a packaged Node where not. Whatever goes wrong ends in one sentence; what the
+installers said is in `var/install.log`.
 """
 
 from __future__ import annotations
@@ -90,12 +90,13 @@ def main(lock: str) -> None:
 def check_python() -> None:
     if sys.version_info < OLDEST_PYTHON:
         raise CannotInstall(
-            f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed and this is {version()}: "
-            "install one and name it, as in `make demo PYTHON=python3.12`"
+            f"Python {version()} is too old: install {'.'.join(map(str, OLDEST_PYTHON))} or newer"
+            " and name it, as in `make demo PYTHON=python3.12`"
         )
     if importlib.util.find_spec("ensurepip") is None:
         raise CannotInstall(
-            "this Python has no venv: install it (Debian, Ubuntu: `apt install python3-venv`) and run it again"
+            "this Python has no venv: install it (Debian, Ubuntu: `apt install python3-venv`)"
+            " and run it again"
         )
 
 
@@ -188,7 +189,10 @@ def find_npm(scratch: Path) -> list[str | Path]:
 
 
 def run(what: str, *command: str | Path) -> None:
-    """Run an installer and keep its words in the log. Raises CannotInstall with the likeliest cause."""
+    """Run an installer and keep its words in the log.
+
+    Raises CannotInstall with the likeliest cause.
+    """
     done = subprocess.run(
         command,
         cwd=ROOT,

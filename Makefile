@@ -1,0 +1,60 @@
+# The verbs. `make` alone lists them.
+PYTHON ?= python3
+PORT ?= 8000
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast thorough ml check docker-check lock clean demo-installed test-installed
+
+help: ## list the verbs
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: demo-installed ## run a whole simulated cluster on http://127.0.0.1:8000 (PORT=8001: another port)
+	@PORT=$(PORT) exec $(BIN)/python manage.py demo
+
+test: test-installed ## the whole suite on real PostgreSQL, Redis and Chromium
+	@$(BIN)/python -m tests
+
+test-fast: test-installed ## the unit tests, in under a minute
+	@$(BIN)/python -m tests js unit
+
+thorough: test-installed ## the randomised tests, with a hundred times the examples
+	@$(BIN)/python -m pytest -m thorough --hypothesis-profile=thorough --timeout=0
+
+check: test-installed ## lint, types, arrows between packages, migrations, Django's own checks
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python manage.py check --fail-level WARNING
+
+docker-check: test-installed ## lint the Dockerfiles, read the compose file with Compose itself
+	$(BIN)/hadolint --failure-threshold=style docker/*.Dockerfile
+	$(BIN)/docker-compose --env-file docker/example.env --file docker/compose.yaml --profile '*' config --quiet
+
+ml: test-installed ## add PyTorch, to train what workers otherwise only read
+	$(BIN)/python -m pip install -r requirements/ml.txt
+
+# Each lock is held to the versions of the largest, so that all of them name the same ones.
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-emit-package muxflow --no-emit-package muxflow-agent --custom-compile-command 'make lock'
+SAME := --constraint requirements/test.txt
+AGENT := agents/pyproject.toml --extra simulate
+
+lock: test-installed ## resolve the requirements anew
+	$(COMPILE) pyproject.toml --extra worker $(AGENT) requirements/demo.in requirements/test.in -o requirements/test.txt
+	$(COMPILE) $(SAME) pyproject.toml --extra worker $(AGENT) requirements/demo.in -o requirements/demo.txt
+	$(COMPILE) $(SAME) pyproject.toml --extra worker -o requirements/worker.txt
+	$(COMPILE) $(SAME) pyproject.toml --extra web -o requirements/web.txt
+	$(COMPILE) $(SAME) $(AGENT) -o requirements/agent.txt
+	$(COMPILE) requirements/node.in -o requirements/node.txt
+	npm install --package-lock-only --ignore-scripts
+
+clean: ## remove all that the above have made
+	rm -rf .venv node_modules var build .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf *.egg-info agents/*.egg-info agents/build
+	find agents console requirements tests workers -name __pycache__ -prune -exec rm -rf {} +
+
+demo-installed test-installed: %-installed:
+	@$(PYTHON) requirements/install.py $*

@@ -1,0 +1,196 @@
+"""Run the whole suite, each kind of test in a process of its own, against real services.
+
+    python -m tests               # everything, as `make test` does
+    python -m tests unit js       # these stages only
+
+Ends with one line, `N passed, N failed` (and `, N skipped`), and exit status 0 if none failed. With
+CI=true nothing may be skipped for want of a service, a compiler or a browser.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tests.chromium import find_chromium, packaged_node
+from tests.report import Outcome, forbid_skips, judge
+from tests.services import (
+    die_with_parent,
+    packaged_redis,
+    postgres_server,
+    redis_server,
+    start_redis,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "var" / "test"
+APART = ("--ignore=tests/browser", "--ignore=tests/contract")
+NO_TESTS_COLLECTED = 5
+# How a stage is told of a service.
+VARIABLES = {
+    "postgres": "DATABASE_URL",
+    "redis": "REDIS_URL",
+    "embedded": "REDIS_URL",
+    "chromium": "MUXFLOW_CHROMIUM",
+}
+# `make` tells its children about its own job server, which a nested `make` must not join.
+UNTOLD = {*VARIABLES.values(), "MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    command: tuple[str | Path, ...]
+    deadline_s: float
+    needs: frozenset[str] = frozenset()  # keys of VARIABLES
+    report: Path | None = None
+
+
+def make(name: str, target: str, deadline_s: float) -> Stage:
+    return Stage(name, ("make", "--no-print-directory", target), deadline_s)
+
+
+def pytest(name: str, *arguments: str, deadline_s: float, needs: str = "") -> Stage:
+    report = REPORTS / f"{name}.xml"
+    common = ("-q", f"--junitxml={report}", "--durations=5", "--durations-min=2")
+    command = (sys.executable, "-m", "pytest", *common, *arguments)
+    return Stage(name, command, deadline_s, frozenset(needs.split()), report)
+
+
+def node(name: str, deadline_s: float) -> Stage:
+    report = REPORTS / f"{name}.xml"
+    files = sorted(ROOT.glob("tests/**/*.test.js"))
+    reporters = ("--test-reporter=spec", "--test-reporter-destination=stdout")
+    reporters += ("--test-reporter=junit", f"--test-reporter-destination={report}")
+    return Stage(name, (packaged_node(), "--test", *reporters, *files), deadline_s, report=report)
+
+
+def stages() -> list[Stage]:
+    return [
+        make("check", "check", deadline_s=180),
+        make("docker", "docker-check", deadline_s=60),
+        node("js", deadline_s=60),
+        # SQLite and no services: what a developer runs all day.
+        pytest("unit", *APART, "-n2", "-m", "not integration and not gpu", deadline_s=120),
+        # What touches the database, once more on PostgreSQL.
+        pytest(
+            "postgres", *APART, "-n2", "-m", "django_db and not integration and not gpu",
+            deadline_s=120, needs="postgres",
+        ),
+        pytest(
+            "integration", *APART, "-m", "integration and not gpu",
+            deadline_s=240, needs="postgres redis",
+        ),
+        # What the demo stands on: SQLite and the packaged Redis.
+        pytest("embedded", *APART, "-m", "embedded", deadline_s=120, needs="embedded"),
+        # Its plugin slows every other process down, so it is on in this one alone.
+        pytest(
+            "contract", "tests/contract", "-p", "schemathesis",
+            deadline_s=120, needs="postgres redis",
+        ),
+        # Playwright keeps an event loop running in the main thread, so it has a process of its own.
+        pytest(
+            "browser", "tests/browser", "-p", "no:randomly",
+            deadline_s=240, needs="postgres redis chromium",
+        ),
+    ]  # fmt: skip
+
+
+@dataclass
+class Services:
+    """Started when the first stage needs them, stopped with the run."""
+
+    stack: ExitStack = field(default_factory=ExitStack)
+
+    @cached_property
+    def postgres(self) -> str:
+        return self.stack.enter_context(postgres_server())
+
+    @cached_property
+    def redis(self) -> str:
+        return self.stack.enter_context(redis_server())
+
+    @cached_property
+    def embedded(self) -> str:
+        return self.stack.enter_context(start_redis(packaged_redis()))
+
+    @cached_property
+    def chromium(self) -> str:
+        return find_chromium()
+
+    def environment(self, stage: Stage) -> dict[str, str]:
+        """What a stage is told: the services it needs and no others."""
+        told = {name: value for name, value in os.environ.items() if name not in UNTOLD}
+        told["MUXFLOW_VAR_DIR"] = str(REPORTS / stage.name)
+        told["MUXFLOW_REDIS_PREFIX"] = f"test-{stage.name}"
+        for need in stage.needs:
+            told[VARIABLES[need]] = getattr(self, need)
+        return told
+
+
+def main(names: list[str]) -> int:
+    started_s = time.monotonic()
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    chosen = [stage for stage in stages() if not names or stage.name in names]
+    services = Services()
+    with services.stack:
+        outcomes = {stage.name: run_stage(stage, services) for stage in chosen}
+    total = sum((outcome for outcome, _ in outcomes.values()), Outcome())
+    for name, (outcome, took_s) in outcomes.items():
+        print(f"{name:12} {took_s:6.1f} s   {outcome}")
+    for reason in sorted(set(total.skipped)):
+        print(f"skipped      {reason}")
+    print(f"whole run    {time.monotonic() - started_s:6.1f} s")
+    print(total, flush=True)
+    return 0 if total.passed and not total.failed else 1
+
+
+def run_stage(stage: Stage, services: Services) -> tuple[Outcome, float]:
+    """Return the outcome and how long it took, in seconds."""
+    print(f"\n== {stage.name}", flush=True)
+    started_s = time.monotonic()
+    if stage.report:
+        stage.report.unlink(missing_ok=True)
+    returncode = run(stage, services.environment(stage))
+    outcome = judge(0 if returncode == NO_TESTS_COLLECTED else returncode, stage.report)
+    if os.environ.get("CI") == "true":
+        outcome = forbid_skips(outcome, has_data="MUXFLOW_DATA" in os.environ)
+    return outcome, time.monotonic() - started_s
+
+
+def run(stage: Stage, environment: dict[str, str]) -> int:
+    """Run a stage to its end or its deadline, with all that it started."""
+    process = subprocess.Popen(
+        stage.command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=die_with_parent,
+    )
+    try:
+        return process.wait(stage.deadline_s)
+    except subprocess.TimeoutExpired:
+        print(f"{stage.name}: not done after {stage.deadline_s:.0f} s, ended", flush=True)
+        return 124
+    finally:
+        end_group(process)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,161 @@
+"""A real server on a free port, a real Chromium in front of it.
+
+The server runs in a thread of this process, so that a test arranges rows and reads them back with
+the ORM; the static files are collected first, under the hashed names that production serves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+import uvicorn
+from django.core.management import call_command
+from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+
+from tests.chromium import FLAGS, find_chromium
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+    from pytest_django import DjangoDbBlocker
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SCREENSHOTS = ROOT / "var" / "screenshots"
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+START_DEADLINE_S = 20.0
+
+# Playwright's loop lives in the main thread, where a test uses the ORM.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+
+@pytest.fixture(scope="session")
+def live_url(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """The address of a web process on this run's database and Redis."""
+    with django_db_blocker.unblock():
+        call_command("collectstatic", interactive=False, verbosity=0)
+        with LiveServer() as server:
+            yield server.url
+
+
+class LiveServer:
+    def __enter__(self) -> LiveServer:
+        from console.asgi import application
+
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        self.server = uvicorn.Server(
+            uvicorn.Config(
+                application,
+                ws="websockets-sansio",
+                ws_per_message_deflate=False,
+                lifespan="off",
+                log_config=None,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        self.thread = threading.Thread(
+            target=self.server.run, kwargs={"sockets": [self.socket]}, name="live-server"
+        )
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self.thread.join(START_DEADLINE_S)
+
+
+@pytest.fixture(autouse=True)
+def _database(transactional_db: None) -> None:
+    """Rows are committed, since the server reads them through connections of its own."""
+
+
+@pytest.fixture(autouse=True)
+def static_files() -> None:
+    """Keep the hashed names: this is where they are tried."""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Browser, live_url: str) -> Iterator[Page]:
+    """A page in a browser context of its own, 1440 wide.
+
+    Fails the test at its end when the page raised an error or wrote one to the console, as it does
+    when the content security policy stops something.
+    """
+    context = chromium.new_context(base_url=live_url, viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(5_000)
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(f"{page.url}: {error}"))
+    page.on("console", lambda message: complaints.extend(complaint(message)))
+    yield page
+    context.close()
+    assert not complaints
+
+
+def complaint(message: ConsoleMessage) -> list[str]:
+    """An error that a script wrote; an answer of 4xx that a test asked for is none."""
+    is_answer = message.text.startswith("Failed to load resource")
+    return [message.text] if message.type == "error" and not is_answer else []
+
+
+class Screenshot(Protocol):
+    def __call__(self, page: Page, name: str) -> None: ...
+
+
+@pytest.fixture
+def screenshot() -> Screenshot:
+    """Save a page as `var/screenshots/NAME-WIDTH-SCHEME.png`, wide and narrow, light and dark."""
+
+    def save(page: Page, name: str) -> None:
+        before = page.viewport_size
+        for width in (1440, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                path = SCREENSHOTS / f"{name}-{width}-{scheme}.png"
+                page.screenshot(path=path, full_page=True, animations="disabled")
+        page.emulate_media(color_scheme="light")
+        if before:
+            page.set_viewport_size(before)
+
+    return save
+
+
+class Axe(Protocol):
+    def __call__(self, page: Page, *, ignore: tuple[str, ...] = ()) -> None: ...
+
+
+@pytest.fixture
+def axe() -> Axe:
+    """Assert that a page breaks no rule of WCAG 2.2 AA that a machine can check."""
+
+    def check(page: Page, *, ignore: tuple[str, ...] = ()) -> None:
+        page.evaluate(AXE.read_text())
+        rules = {rule: {"enabled": False} for rule in ignore}
+        options = {"runOnly": WCAG, "rules": rules, "resultTypes": ["violations"]}
+        found = page.evaluate(f"axe.run(document, {json.dumps(options)})")
+        assert [describe(violation) for violation in found["violations"]] == []
+
+    return check
+
+
+def describe(violation: dict) -> str:
+    places = [re.sub(r"\s+", " ", node["html"])[:120] for node in violation["nodes"][:3]]
+    return f"{violation['id']}: {violation['help']} {places}"

@@ -1,0 +1,89 @@
+"""A headless Chromium: named, installed, installed now (root in CI), or unpacked from npm's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+UNPACKED = ROOT / "var" / "chromium"
+NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+FLAGS = (
+    "--no-sandbox",  # it does not start as root with one, and shows nothing but our own pages
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def find_chromium() -> str:
+    """Return the path of an executable. Raises RuntimeError with what was tried."""
+    if named := os.environ.get("MUXFLOW_CHROMIUM"):
+        return named
+    may_install = os.geteuid() == 0 and os.environ.get("CI") == "true"
+    return (
+        installed_chromium()
+        or (install_debian_chromium() if may_install else None)
+        or unpack_npm_chromium()
+    )
+
+
+def installed_chromium() -> str | None:
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def install_debian_chromium() -> str | None:
+    if not shutil.which("apt-get"):
+        return None
+    install = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
+    for command in (["apt-get", "update"], install):
+        subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            timeout=240,
+            check=False,  # the npm package is next
+        )
+    return installed_chromium()
+
+
+def unpack_npm_chromium() -> str:
+    """Unpack `@sparticuz/chromium` and its own libraries, once, behind a script that names them."""
+    script = UNPACKED / "headless"
+    if not script.exists():
+        UNPACKED.mkdir(parents=True, exist_ok=True)
+        # The variable makes the package bring the libraries that a bare machine lacks.
+        lambda_like = {"TMPDIR": str(UNPACKED), "AWS_EXECUTION_ENV": "AWS_Lambda_nodejs24.x"}
+        unpack = "import('@sparticuz/chromium').then(({ default: it }) => it.executablePath())"
+        subprocess.run(
+            [packaged_node(), "-e", unpack],
+            cwd=ROOT,
+            env={**os.environ, **lambda_like},
+            timeout=120,
+            check=True,
+        )
+        fonts = UNPACKED / "fonts.conf"
+        fonts.write_text(
+            "<fontconfig><dir>/usr/share/fonts</dir>"
+            f"<dir>{UNPACKED}/fonts</dir><cachedir>{UNPACKED}/fonts-cache</cachedir></fontconfig>"
+        )
+        script.write_text(
+            "#!/bin/sh\n"
+            f"export FONTCONFIG_FILE='{fonts}' LD_LIBRARY_PATH='{UNPACKED}/al2023/lib'\n"
+            f"exec '{UNPACKED}/chromium' \"$@\"\n"
+        )
+        script.chmod(0o755)
+    return str(script)
+
+
+def packaged_node() -> str:
+    """Return the Node that Playwright brings, so that none need be installed."""
+    from playwright._impl._driver import compute_driver_executable
+
+    return str(compute_driver_executable()[0])

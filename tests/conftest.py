@@ -1,0 +1,41 @@
+"""What every test may ask for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_django.fixtures import SettingsWrapper
+
+hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=10_000)
+hypothesis.settings.load_profile("default")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "REDIS_URL" in os.environ and "DATABASE_URL" in os.environ:
+        return
+    unserved = pytest.mark.skip(reason="services: run `make test`, or set DATABASE_URL, REDIS_URL")
+    for item in items:
+        if item.get_closest_marker("integration"):
+            item.add_marker(unserved)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The public measurements and traces that MUXFLOW_DATA names; not part of this repository."""
+    if "MUXFLOW_DATA" not in os.environ:
+        pytest.skip("data: set MUXFLOW_DATA to the folder of the public traces")
+    return Path(os.environ["MUXFLOW_DATA"])
+
+
+@pytest.fixture(autouse=True)
+def static_files(settings: SettingsWrapper) -> None:
+    """Static files under their plain names, so that no page test needs them collected first."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
