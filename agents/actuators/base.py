@@ -1,0 +1,106 @@
+"""What the reconciler asks of whatever runs the jobs, and what it hears back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agents.wire.messages import DesiredPlacement
+    from agents.wire.names import RuntimeKind
+
+
+class Capability(StrEnum):
+    """What a runtime can do to a job beyond starting, signalling and killing it."""
+
+    FREEZE = "freeze"
+    DUTY = "duty"
+    SM_SHARE = "sm_share"
+    MEMORY_QUOTA = "memory_quota"
+    TERMINATE_CLIENT = "terminate_client"
+
+
+class Condition(Enum):
+    """Where a job is, as far as its runtime can tell."""
+
+    STARTING = auto()
+    ALIVE = auto()
+    EXITED = auto()
+    NEVER_RAN = auto()
+    VANISHED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What is true of one job now; None where the runtime cannot know.
+
+    `exit_code` is set once EXITED (negative for a signal). `unattended` is a job that lives while
+    nobody waits for its exit status any more. Work is in GPU-seconds, progress 0..1, throughput
+    in parts of what the job does alone.
+    """
+
+    condition: Condition
+    exit_code: int | None = None
+    why: str = ""
+    pid: int | None = None
+    unattended: bool = False
+    memory_bytes: int | None = None
+    progress: float | None = None
+    work_done_s: float | None = None
+    unsaved_work_s: float | None = None
+    normalised_throughput: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What in fact bounds a job; None where nothing does."""
+
+    sm_share_percent: float | None = None
+    duty_percent: float | None = None
+    memory_quota_bytes: int | None = None
+
+
+class StartFailed(RuntimeError):
+    """The runtime could not even try; the text says why. The job never ran."""
+
+
+class Runtime(Protocol):
+    """One per node. No call waits: what comes of it shows in `observe`.
+
+    A call that needs a capability the runtime lacks does nothing.
+    """
+
+    kind: RuntimeKind
+    capabilities: frozenset[Capability]
+
+    def start(self, placement: DesiredPlacement) -> None:
+        """Called once per placement id, after the intent is durable. Raises StartFailed."""
+
+    def adopt(self, placement: DesiredPlacement) -> None:
+        """Takes over what an earlier life of this agent started, or may have; `observe` tells."""
+
+    def observe(self, placement_id: str, now: float) -> JobFacts: ...
+
+    def limits(self, placement_id: str) -> Limits: ...
+
+    def set_duty(self, placement_id: str, percent: float) -> None: ...
+
+    def freeze(self, placement_id: str) -> None: ...
+
+    def thaw(self, placement_id: str) -> None: ...
+
+    def sigterm(self, placement_id: str) -> None: ...
+
+    def gate(self, placement_id: str) -> None: ...
+
+    def quiesce(self, placement_id: str) -> None: ...
+
+    def release(self, placement_id: str) -> None: ...
+
+    def terminate_client(self, placement_id: str) -> None: ...
+
+    def kill(self, placement_id: str) -> None: ...
+
+    def forget(self, placement_id: str) -> None:
+        """Frees what is kept of an ended job; its id is not named again."""

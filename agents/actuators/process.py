@@ -1,0 +1,285 @@
+"""Jobs as plain child processes, each under a supervisor that outlives the agent.
+
+The contract with a job, all of it optional for the job:
+
+* `MUXFLOW_PROGRESS` names a file it may replace at will with JSON
+  {"work_done_s", "saved_work_s", "progress", "throughput"} (GPU-seconds; 0..1; 0..1);
+* TERM asks it to save its work at its next step boundary and to exit;
+* `MUXFLOW_RESUME_WORK_S` is the saved work it should go on from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from agents import supervisor
+from agents.actuators.base import Capability, Condition, JobFacts, Limits, StartFailed
+from agents.wire.names import RuntimeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from agents.wire.messages import DesiredPlacement
+
+# What of the agent's own environment a job sees; secrets of the agent are not in it.
+INHERITED: Final = ("PATH", "HOME", "LANG", "USER", "TMPDIR", "LD_LIBRARY_PATH")
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """What a job tells about itself."""
+
+    work_done_s: float | None = None
+    saved_work_s: float | None = None
+    progress: float | None = None
+    throughput: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings:
+    """How this node runs processes.
+
+    `default_command` runs for a job that brings no command of its own. `lifeline_fd` is the
+    reading end of a pipe: when its last writer dies the jobs are stopped with `lifeline_grace_s`.
+    `world_clock` is told to the job: seconds of its world in one real second.
+    """
+
+    directory: Path
+    default_command: tuple[str, ...] = ()
+    lifeline_fd: int | None = None
+    lifeline_grace_s: float = 5.0
+    log_bytes: int = supervisor.LOG_BYTES
+    world_clock: float = 1.0
+
+
+class ProcessRuntime:
+    """Real child processes. There is no freeze, no duty and no limit without xCUDA or MPS."""
+
+    kind = RuntimeKind.PROCESS
+    capabilities: frozenset[Capability] = frozenset()
+
+    def __init__(self, settings: ProcessSettings, gpu_uuids: Mapping[int, str]) -> None:
+        self._settings, self._gpu_uuids = settings, gpu_uuids
+        self._supervisors: dict[str, int] = {}
+        self._progress: dict[str, Progress] = {}
+
+    def start(self, placement: DesiredPlacement) -> None:
+        command = placement.command or self._settings.default_command
+        if not command:
+            raise StartFailed(
+                f"job {placement.job_name} has no command, and this node runs processes:"
+                " give the job a command, or the agent a --default-command"
+            )
+        directory = self._directory(placement.placement_id)
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            supervisor.write_durably(directory / "spec.json", dict(self._spec(placement, command)))
+            self._supervisors[placement.placement_id] = self._launch(directory)
+        except OSError as error:
+            raise StartFailed(f"cannot start a supervisor in {directory}: {error}") from error
+
+    def adopt(self, placement: DesiredPlacement) -> None:
+        """Closes the directory to a supervisor that is only now on its way, unless one holds it."""
+        directory = self._directory(placement.placement_id)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (directory / "lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            if not (directory / "exit.json").exists():
+                supervisor.write_durably(directory / "exit.json", _found_dead(directory))
+
+    def observe(self, placement_id: str, now: float) -> JobFacts:
+        directory = self._directory(placement_id)
+        started = _read(directory / "started.json")
+        watched = self._watched(placement_id, directory, started)
+        # Read after the supervisor was seen dead, so that its last word is not missed.
+        ended = _read(directory / "exit.json")
+        if ended is not None:
+            return self._ended(ended, placement_id)
+        if started is None:
+            return _not_yet(directory, watched)
+        if not watched and not _held(directory):
+            return JobFacts(Condition.VANISHED, why="its supervisor is gone with no exit status")
+        return self._alive(started["pid"], placement_id, unattended=not watched)
+
+    def limits(self, placement_id: str) -> Limits:
+        return Limits()
+
+    def sigterm(self, placement_id: str) -> None:
+        self._signal(placement_id, signal.SIGTERM, signal.SIGTERM)
+
+    def kill(self, placement_id: str) -> None:
+        self._signal(placement_id, signal.SIGQUIT, signal.SIGKILL)
+
+    def forget(self, placement_id: str) -> None:
+        self._supervisors.pop(placement_id, None)
+        self._progress.pop(placement_id, None)
+        shutil.rmtree(self._directory(placement_id), ignore_errors=True)
+
+    def set_duty(self, placement_id: str, percent: float) -> None: ...
+
+    def freeze(self, placement_id: str) -> None: ...
+
+    def thaw(self, placement_id: str) -> None: ...
+
+    def gate(self, placement_id: str) -> None: ...
+
+    def quiesce(self, placement_id: str) -> None: ...
+
+    def release(self, placement_id: str) -> None: ...
+
+    def terminate_client(self, placement_id: str) -> None: ...
+
+    def _directory(self, placement_id: str) -> Path:
+        return self._settings.directory / placement_id
+
+    def _spec(self, placement: DesiredPlacement, command: tuple[str, ...]) -> supervisor.Spec:
+        return {
+            "command": list(command),
+            "environment": self._environment(placement),
+            "lifeline_grace_s": self._settings.lifeline_grace_s,
+            "log_bytes": self._settings.log_bytes,
+        }
+
+    def _environment(self, placement: DesiredPlacement) -> dict[str, str]:
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        return inherited | {
+            "CUDA_VISIBLE_DEVICES": self._gpu_uuids[placement.gpu_index],
+            "MUXFLOW_PLACEMENT_ID": placement.placement_id,
+            "MUXFLOW_JOB": placement.job_name,
+            "MUXFLOW_PROGRESS": str(self._directory(placement.placement_id) / "progress.json"),
+            "MUXFLOW_WORK_S": str(placement.profile.work_s),
+            "MUXFLOW_RESUME_WORK_S": str(placement.resume_work_s),
+            "MUXFLOW_WORLD_CLOCK": str(self._settings.world_clock),
+        }
+
+    def _launch(self, directory: Path) -> int:
+        lifeline = self._settings.lifeline_fd
+        extra = () if lifeline is None else ("--lifeline-fd", str(lifeline))
+        if lifeline is not None:
+            os.set_inheritable(lifeline, True)
+        log = os.open(directory / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            return os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", supervisor.__file__, str(directory), *extra],
+                {"PATH": os.environ.get("PATH", os.defpath)},
+                file_actions=[(os.POSIX_SPAWN_DUP2, log, 1), (os.POSIX_SPAWN_DUP2, log, 2)],
+                setsid=True,
+            )
+        finally:
+            os.close(log)
+
+    def _watched(self, placement_id: str, directory: Path, started: dict[str, Any] | None) -> bool:
+        """Whether its supervisor lives. One that we launched is our child until it is reaped."""
+        pid = self._supervisors.get(placement_id)
+        if pid is None:
+            return _supervised(directory, started)
+        if os.waitpid(pid, os.WNOHANG)[0] == 0:
+            return True
+        del self._supervisors[placement_id]
+        return False
+
+    def _ended(self, ended: dict[str, Any], placement_id: str) -> JobFacts:
+        if ended["code"] is None:
+            condition = Condition.VANISHED if ended["ran"] else Condition.NEVER_RAN
+            return JobFacts(condition, why=ended["why"])
+        return self._with_progress(
+            JobFacts(Condition.EXITED, exit_code=ended["code"], why=ended["why"]), placement_id
+        )
+
+    def _alive(self, pid: int, placement_id: str, *, unattended: bool) -> JobFacts:
+        facts = JobFacts(Condition.ALIVE, pid=pid, unattended=unattended)
+        return self._with_progress(facts, placement_id)
+
+    def _with_progress(self, facts: JobFacts, placement_id: str) -> JobFacts:
+        told = self._read_progress(placement_id)
+        done, saved = told.work_done_s, told.saved_work_s
+        unsaved = None if done is None or saved is None else max(0.0, done - saved)
+        return JobFacts(
+            facts.condition,
+            facts.exit_code,
+            facts.why,
+            facts.pid,
+            facts.unattended,
+            None,
+            told.progress,
+            done,
+            unsaved,
+            told.throughput,
+        )
+
+    def _read_progress(self, placement_id: str) -> Progress:
+        """The last thing the job told that could be read; it may tell nonsense, or nothing."""
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            body = (self._directory(placement_id) / "progress.json").read_bytes()
+            self._progress[placement_id] = msgspec.json.decode(body, type=Progress)
+        return self._progress.get(placement_id, Progress())
+
+    def _signal(self, placement_id: str, to_supervisor: int, to_group: int) -> None:
+        """Through the supervisor, which cannot mistake another process for its child; to the
+        group itself only when the supervisor is dead and the job still holds its lock."""
+        directory = self._directory(placement_id)
+        started = _read(directory / "started.json")
+        if started is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            if _supervised(directory, started):
+                os.kill(started["supervisor_pid"], to_supervisor)
+            elif _held(directory):
+                os.killpg(started["pid"], to_group)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return content
+
+
+def _supervised(directory: Path, started: dict[str, Any] | None) -> bool:
+    """Whether a supervisor lives: known by pid and start time, else by the lock it holds."""
+    if started is None:
+        return _held(directory)
+    ticks = supervisor.start_ticks(started["supervisor_pid"])
+    return ticks is not None and ticks == started["supervisor_ticks"]
+
+
+def _held(directory: Path) -> bool:
+    """Whether a process of the job lives. Sharing the lock for an instant turns nobody away
+    who is entitled to it: only this agent starts supervisors, and none is on its way now."""
+    try:
+        with (directory / "lock").open("r") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+def _not_yet(directory: Path, watched: bool) -> JobFacts:
+    if watched or _held(directory):
+        return JobFacts(Condition.STARTING)
+    if (directory / "claimed").exists():
+        return JobFacts(Condition.VANISHED, why="its supervisor died while it started the job")
+    return JobFacts(Condition.NEVER_RAN, why="its supervisor ended before it could start the job")
+
+
+def _found_dead(directory: Path) -> dict[str, Any]:
+    ran = (directory / "claimed").exists()
+    why = "gone when the agent came back" if ran else "the agent died before it could start the job"
+    return {"code": None, "ran": ran, "why": why, "at": None}

@@ -1,0 +1,126 @@
+"""Events of one node, kept in order until the console has made them durable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from agents.wire.ids import uuid7
+from agents.wire.limits import MAX_EVENTS_PER_BATCH
+from agents.wire.messages import Event
+from agents.wire.names import TERMINAL_EVENTS, EventKind
+
+if TYPE_CHECKING:
+    from agents.state import StateFile
+
+CAPACITY: Final = 10_000
+# Half of a message, so that a batch never nears the limit.
+MAX_BATCH_BYTES: Final = 512 << 10
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+_number_decoder = msgspec.msgpack.Decoder(int)
+
+
+class Spool:
+    """Sequence numbers are never used twice: a new spool starts at the Unix time in milliseconds,
+    so that one whose file was lost goes on above whatever the console has seen of it."""
+
+    def __init__(self, state: StateFile, node: str, at: float, capacity: int = CAPACITY) -> None:
+        self._state, self._node, self._capacity = state, node, capacity
+        acked = state.fact(node, "acked_seq")
+        self.acked_seq = int(at * 1_000) if acked is None else _number_decoder.decode(acked)
+        if acked is None:
+            state.set_fact(node, "acked_seq", _encoder.encode(self.acked_seq))
+        rows = state.read("SELECT COUNT(*), MAX(seq) FROM event WHERE node = ?", (node,))
+        count, last = rows[0]
+        self.count: int = count
+        self.last_seq: int = max(last or 0, self.acked_seq)
+        # What an earlier life of this agent sent is not known: all of it may have been.
+        self._sent_seq = self.last_seq
+        self._gap: Event | None = None
+
+    def append(
+        self,
+        kind: EventKind,
+        at: float,
+        *,
+        gpu_index: int | None = None,
+        placement_id: str | None = None,
+        eviction_id: str | None = None,
+        data: dict[str, Any] | None = None,
+    ) -> None:
+        """Adds one event (`at` in Unix time). A full spool counts it instead, unless terminal."""
+        terminal = kind in TERMINAL_EVENTS
+        if self.count >= self._capacity and not terminal:
+            self._widen_gap(at)
+            return
+        self._add(
+            Event(
+                self.last_seq + 1,
+                str(uuid7()),
+                kind,
+                at,
+                gpu_index,
+                placement_id,
+                eviction_id,
+                data or {},
+            )
+        )
+
+    def batch(self, after_seq: int) -> tuple[Event, ...]:
+        """The next events after `after_seq`, made durable first: what the console has seen, a
+        power cut cannot take back, so no sequence number is used for two events."""
+        self._state.commit()
+        rows = self._state.read(
+            "SELECT body FROM event WHERE node = ? AND seq > ? ORDER BY seq LIMIT ?",
+            (self._node, max(after_seq, self.acked_seq), MAX_EVENTS_PER_BATCH),
+        )
+        events = tuple(_decoder.decode(body) for body in _fitting([row[0] for row in rows]))
+        if events:
+            self._sent_seq = max(self._sent_seq, events[-1].seq)
+        return events
+
+    def ack(self, seq: int) -> None:
+        """Forgets all up to `seq`; a number from before this one changes nothing."""
+        if seq <= self.acked_seq:
+            return
+        self._state.write("DELETE FROM event WHERE node = ? AND seq <= ?", (self._node, seq))
+        self.count = self._state.read("SELECT COUNT(*) FROM event WHERE node = ?", (self._node,))[
+            0
+        ][0]
+        self.acked_seq = seq
+        self.last_seq = max(self.last_seq, seq)
+        self._state.set_fact(self._node, "acked_seq", _encoder.encode(seq))
+
+    def _add(self, event: Event) -> None:
+        self._state.write(
+            "INSERT INTO event VALUES (?, ?, ?, ?)",
+            (self._node, event.seq, event.kind in TERMINAL_EVENTS, _encoder.encode(event)),
+        )
+        self.last_seq = event.seq
+        self.count += 1
+
+    def _widen_gap(self, at: float) -> None:
+        """Counts a dropped event in the gap at the end, or in a new one if that was sent."""
+        gap = self._gap
+        if gap is not None and gap.seq == self.last_seq and gap.seq > self._sent_seq:
+            self._gap = msgspec.structs.replace(gap, data={"dropped": gap.data["dropped"] + 1})
+            self._state.write(
+                "UPDATE event SET body = ? WHERE node = ? AND seq = ?",
+                (_encoder.encode(self._gap), self._node, gap.seq),
+            )
+            return
+        self._gap = Event(self.last_seq + 1, str(uuid7()), EventKind.GAP, at, data={"dropped": 1})
+        self._add(self._gap)
+
+
+def _fitting(bodies: list[bytes]) -> list[bytes]:
+    """As many from the front as fit a message; always at least one."""
+    total = 0
+    for position, body in enumerate(bodies):
+        total += len(body)
+        if total > MAX_BATCH_BYTES and position:
+            return bodies[:position]
+    return bodies
