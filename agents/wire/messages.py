@@ -43,6 +43,7 @@ class GpuInventory(Message):
     power_limit_w: float | None = None
     source: str = "simulated"
     unshareable_fact: str = ""
+    pcie_max_bytes_s: float | None = None
 
 
 class Hello(Message, tag="hello"):
@@ -141,7 +142,8 @@ class Event(Message):
     reaction_ms}; placement_started: {pid}; placement_ended: {reason: EndReason, exit_code,
     lost_work_s, progress, work_done_s, signalled}; eviction_started: {origin, why, signal,
     value, limit, reaction_ms}; eviction_phase: {phase, lost_work_s, memory_bytes}; eviction_stuck:
-    {why}; degraded: {missing}; gap: {dropped}.
+    {why}; eviction_proposed: {origin, why, signal, value, limit}, a wish of this node that the
+    console decides; eviction_failed: {why}; degraded: {missing}; gap: {dropped}.
     """
 
     seq: int

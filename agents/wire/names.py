@@ -140,6 +140,8 @@ class EventKind(StrEnum):
     EVICTION_STUCK = "eviction_stuck"
     DEGRADED = "degraded"
     GAP = "gap"
+    EVICTION_PROPOSED = "eviction_proposed"
+    EVICTION_FAILED = "eviction_failed"
 
 
 # Terminal outcomes are never dropped from a full spool.
