@@ -19,3 +19,11 @@ TELEMETRY_PERIOD_S: Final = 1.0
 STATUS_PERIOD_S: Final = 5.0
 LEASE_RENEWAL_S: Final = 10.0
 MAX_SKEW_S: Final = 2.0
+
+# How long each step after the checkpoint window may take before the next, harder one is due.
+QUIESCE_S: Final = 2.0
+RELEASE_S: Final = 2.0
+EXIT_S: Final = 3.0
+TERMINATE_S: Final = 3.0
+KILL_S: Final = 5.0
+MEMORY_RETURN_S: Final = 10.0
