@@ -112,7 +112,7 @@ MODE: Final[Mapping[str, Look]] = {
 }
 
 RUN: Final[Mapping[str, Look]] = {
-    "PENDING": Look("Waiting", "starting", "ring"),
+    "QUEUED": Look("Waiting", "starting", "ring"),
     "RUNNING": Look("Running", "guarded", "arrows"),
     "SUCCEEDED": Look("Done", "healthy", "tick"),
     "FAILED": Look("Failed", "overloaded", "triangle"),

@@ -1,5 +1,11 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.conf import settings
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from console.overview import views
+from console.styleguide import styleguide
+
+urlpatterns = [path("", views.overview, name="overview")]
+if settings.DEBUG or settings.MUXFLOW_DEMO:
+    urlpatterns.append(path("styleguide/", styleguide, name="styleguide"))

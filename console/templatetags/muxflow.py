@@ -170,6 +170,12 @@ def query(context: Context, **changes: Any) -> str:
 
 
 @register.simple_tag(takes_context=True)
+def query_of(context: Context, key: str, value: Any) -> str:
+    """`query` for a key that is itself a variable. A changed view starts at its first page."""
+    return query(context, **{key: value, "page": None})
+
+
+@register.simple_tag(takes_context=True)
 def importmap(context: Context) -> SafeString:
     """The import map; must come before any module script."""
     nonce = getattr(context.get("request"), "csp_nonce", "")

@@ -1,0 +1,40 @@
+// Keeps times and figures on the page current without moving anything: <time data-ago>, <time data-until>, [data-live].
+import { NO_DATA, age, countdown, quantity, signed, size } from "./figures.js";
+
+const FORMATS = { number: quantity, signed: (value, unit, digits) => signed(value, unit, digits), size: (value, _unit, digits) => size(value, digits) };
+
+export function start() {
+  setInterval(tick, 1000);
+  document.addEventListener("mf:summary", (event) => show(event.detail));
+  document.addEventListener("mf:live", (event) => show(event.detail));
+}
+
+function tick() {
+  const now = Date.now();
+  for (const time of document.querySelectorAll("time[data-ago], time[data-until]")) {
+    const past = (now - Date.parse(time.dateTime)) / 1000;
+    put(time, time.hasAttribute("data-ago") ? age(past) : countdown(-past));
+  }
+}
+
+/** Writes each value of `values` into the elements that name it: data-live="gpus.total" data-unit="%" data-digits="1". */
+export function show(values, root = document) {
+  for (const node of root.querySelectorAll("[data-live]")) {
+    const value = pick(values, node.dataset.live);
+    if (value === undefined) continue;
+    const { unit = "", digits = 0, format = "number" } = node.dataset;
+    const text = typeof value === "string" ? value : FORMATS[format](value, unit, Number(digits));
+    put(node, text);
+    node.classList.toggle("none", text === NO_DATA);
+    if (node.hasAttribute("data-hide-zero")) node.hidden = !value;
+  }
+}
+
+/** The value at a dotted path; undefined when there is none. */
+export function pick(values, path) {
+  return path.split(".").reduce((at, key) => at?.[key], values);
+}
+
+function put(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
