@@ -1,0 +1,48 @@
+"""The demo's cluster: the simulated one, and node 17, whose jobs are real child processes."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+from agents.wire.cluster import Cluster, ClusterGpu, ClusterJob, ClusterNode
+from agents.wire.names import RuntimeKind
+
+REAL_NODE = "node-17"
+REAL_POOL = "lab"
+GIB = 1 << 30
+WORLD_HOUR_S = 3_600.0
+
+
+def with_real_node(cluster: Cluster) -> Cluster:
+    return msgspec.structs.replace(
+        cluster, nodes=(*cluster.nodes, _node()), jobs=(*cluster.jobs, *real_jobs(first=1))
+    )
+
+
+def _node() -> ClusterNode:
+    gpus = tuple(
+        ClusterGpu(f"GPU-17000000-0000-4000-8000-00000000000{index}", "A10 24 GB", 24 * GIB)
+        for index in range(2)
+    )
+    return ClusterNode(REAL_NODE, REAL_POOL, gpus, {"rack": "lab"}, RuntimeKind.PROCESS)
+
+
+def real_jobs(first: int, count: int = 6) -> tuple[ClusterJob, ...]:
+    """Jobs that run the small training program as a real process, a few real minutes each."""
+    return tuple(_job(f"process-trainer-{number:02d}") for number in range(first, first + count))
+
+
+def _job(name: str) -> ClusterJob:
+    return ClusterJob(
+        name=name,
+        team="research",
+        work_s=3 * WORLD_HOUR_S,
+        sm_percent=50,
+        gpu_util_percent=80,
+        memory_bytes=6 * GIB,
+        memory_bandwidth_percent=30,
+        checkpoint_period_s=600,
+        pools=(REAL_POOL,),
+        command=(sys.executable, "-m", "agents.stub.trainer"),
+    )

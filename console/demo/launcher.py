@@ -1,0 +1,336 @@
+"""Start the whole product on this machine, keep it running, stop it cleanly.
+
+The launcher starts processes and imports none of them. Each start begins a new story: a fresh
+database (copied from one that was migrated before), a fresh world.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from console.demo.embedded import redis_server
+from console.demo.processes import PYTHON, Child
+
+START_TIMEOUT_S = 90.0
+NODES, GPUS_PER_NODE, SEED = 16, 8, 7
+
+# The prepared database and the collected static files are made from these.
+SEED_SOURCES = ("console/**/*.py", "agents/**/*.py", "static/**/*", "package-lock.json")
+
+# World and periods are short in the demo; sampling, dwell and deadlines stay real seconds.
+SHORT_PERIODS = {
+    "MUXFLOW_ROUND_PERIOD_S": "15",
+    "MUXFLOW_REALLOCATION_PERIOD_S": "15",
+    "MUXFLOW_FLEET_SAMPLE_PERIOD_S": "2",
+    "MUXFLOW_LEASE_S": "30",
+    "MUXFLOW_WORLD_CLOCK": "60",
+}
+
+
+class CannotStart(Exception):
+    """One sentence that says what failed and what to do."""
+
+
+@dataclass
+class Launcher:
+    root: Path
+    folder: Path
+    port: int
+    story: bool = True
+    children: list[Child] = field(default_factory=list)
+    stopping: bool = False
+
+    def run(self) -> None:
+        """Blocks until Ctrl-C or SIGTERM. Raises CannotStart."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._stop_wanted)
+        require_free_port(self.port)
+        try:
+            self._start()
+            self._greet()
+            self._watch()
+        finally:
+            self._stop()
+
+    def _stop_wanted(self, number: int, frame: object) -> None:
+        self.stopping = True
+
+    # --- start ------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._clear()
+        os.environ.update(self._environment())
+        self._add_redis()
+        say("preparing the database and the cluster")
+        self._prepare()
+        self.children += [self._worker(), self._beat(), self._fleet(), self._real_node()]
+        for child in self.children[-4:]:
+            child.start()
+        say("starting worker, beat and 17 node agents")
+        self._wait(lambda: all(child.is_ready() for child in self.children))
+        web = self._web()
+        self.children.append(web)
+        web.start()
+        self._wait(lambda: answers(f"{self.url}/healthz"))
+        if self.story:
+            teller = self._manage("story", "demo_story", reports=False)
+            self.children.append(teller)
+            teller.start()
+
+    def _clear(self) -> None:
+        """Only what one run writes: the migrated template and the secrets stay."""
+        for name in ("logs", "state", "first_view", "story.json"):
+            path = self.folder / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        for stale in self.folder.glob("demo.sqlite3*"):
+            stale.unlink()
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **SHORT_PERIODS,
+            **self._secrets(),
+            "MUXFLOW_DEMO": "1",
+            "MUXFLOW_VAR_DIR": str(self.folder),
+            "MUXFLOW_DEMO_FAULTS": str(self.folder / "faults.sock"),
+            "MUXFLOW_LOG_LEVEL": "WARNING",
+            "DATABASE_URL": f"sqlite:///{self.database}",
+            "PORT": str(self.port),
+            "PYTHONUNBUFFERED": "1",
+            # One thread for linear algebra: seven processes share few cores here.
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def _secrets(self) -> dict[str, str]:
+        path = self.folder / "secrets.json"
+        if not path.exists():
+            names = ("MUXFLOW_SECRET_KEY", "MUXFLOW_MASTER_SECRET", "MUXFLOW_DEMO_PASSWORD")
+            path.touch(0o600)
+            path.write_text(json.dumps({name: secrets.token_urlsafe(24) for name in names}))
+        stored: dict[str, str] = json.loads(path.read_text())
+        return stored
+
+    def _add_redis(self) -> None:
+        if os.environ.get("REDIS_URL"):
+            return
+        server = redis_server(self.folder)
+        os.environ["REDIS_URL"] = server.url
+        child = Child("redis", server.command, {}, self.folder / "logs", reports=False)
+        self.children.append(child)
+        child.start()
+
+    def _prepare(self) -> None:
+        """Migrate and seed once per version of the code, then only copy the result."""
+        template = self.folder / f"template-{code_stamp(self.root)}.sqlite3"
+        if not template.exists():
+            for old in self.folder.glob("template-*"):
+                old.unlink()
+            self._run("write_cluster", *self._agent("--write-cluster", str(self.cluster)))
+            self._run("prepare", PYTHON, "manage.py", "demo_prepare", str(self.cluster))
+            copy_database(self.database, template)
+        copy_database(template, self.database)
+
+    def _run(self, name: str, *command: str) -> None:
+        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)  # noqa: S603
+        if done.returncode:
+            raise CannotStart(
+                f"The step {name} of the demo failed: {last_line(done.stderr or done.stdout)}"
+                " Run `make clean`, then `make demo` again."
+            )
+
+    def _wait(self, met: object) -> None:
+        until = time.monotonic() + START_TIMEOUT_S
+        while not met():  # type: ignore[operator]
+            if self.stopping:
+                raise CannotStart("Stopped before everything was up.")
+            for child in self.children:
+                if not child.alive:
+                    raise CannotStart(f"{child.name} did not start:\n{child.tail()}")
+            if time.monotonic() > until:
+                late = ", ".join(child.name for child in self.children if not child.is_ready())
+                raise CannotStart(
+                    f"Not up after {START_TIMEOUT_S:.0f} s: {late or 'web'}."
+                    f" Look into {self.folder / 'logs'}."
+                )
+            time.sleep(0.05)
+
+    # --- the processes ----------------------------------------------------------------
+
+    def _child(self, name: str, *command: str, **options: object) -> Child:
+        return Child(name, command, {}, self.folder / "logs", **options)  # type: ignore[arg-type]
+
+    def _manage(self, name: str, *arguments: str, reports: bool) -> Child:
+        return self._child(name, PYTHON, "manage.py", *arguments, reports=reports)
+
+    def _worker(self) -> Child:
+        return self._child(
+            "worker",
+            *(PYTHON, "-m", "celery", "-A", "workers.app", "worker", "--pool", "threads"),
+            *("--concurrency", "4", "--queues", "matching,reallocation,telemetry,default"),
+            *("--loglevel", "WARNING", "--without-gossip", "--without-mingle"),
+        )
+
+    def _beat(self) -> Child:
+        return self._child(
+            "beat",
+            *(PYTHON, "-m", "celery", "-A", "workers.app", "beat", "--loglevel", "WARNING"),
+            *("--schedule", str(self.folder / "beat-schedule"), "--pidfile="),
+        )
+
+    def _web(self) -> Child:
+        return self._child(
+            "web",
+            *(PYTHON, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1"),
+            *("--port", str(self.port), "--ws", "websockets-sansio", "--no-access-log"),
+            *("--ws-per-message-deflate", "false", "--log-level", "warning"),
+            *("--timeout-graceful-shutdown", "2", "--lifespan", "off"),
+            reports=False,
+        )
+
+    def _agent(self, *arguments: str) -> tuple[str, ...]:
+        size = f"nodes={NODES},gpus={GPUS_PER_NODE}"
+        return (PYTHON, "-m", "agents", "--simulate", size, "--seed", str(SEED), *arguments)
+
+    def _fleet(self) -> Child:
+        return self._child(
+            "fleet",
+            *self._agent(
+                *("--cluster", str(self.cluster), "--console", self.agent_url),
+                *("--credentials", str(self.folder / "fleet.json")),
+                *("--state-dir", str(self.folder / "state/fleet")),
+                *("--faults", str(self.folder / "faults.sock")),
+                *("--clock", SHORT_PERIODS["MUXFLOW_WORLD_CLOCK"]),
+            ),
+        )
+
+    def _real_node(self) -> Child:
+        """Node 17: its jobs are real child processes, held by a pipe that ends with us."""
+        self._lifeline = os.pipe()
+        os.set_inheritable(self._lifeline[1], False)
+        return self._child(
+            "node-17",
+            *(PYTHON, "-m", "agents", "--node", "node-17", "--runtime", "process"),
+            *("--cluster", str(self.cluster), "--console", self.agent_url),
+            *("--credentials", str(self.folder / "node-17.json")),
+            *("--state-dir", str(self.folder / "state/node-17")),
+            *("--lifeline-fd", str(self._lifeline[0])),
+            pass_fds=(self._lifeline[0],),
+        )
+
+    # --- run and stop -----------------------------------------------------------------
+
+    def _greet(self) -> None:
+        say(f"MuxFlow is up: {self.url}")
+        say(
+            "Sign in with one click on that page, or as ortega (approver), okafor (admin) or"
+            f" lindqvist (viewer), password {os.environ['MUXFLOW_DEMO_PASSWORD']}"
+        )
+        say("Ctrl-C stops everything.")
+
+    def _watch(self) -> None:
+        while not self.stopping:
+            for child in self.children:
+                if line := child.watch(time.monotonic()):
+                    say(line)
+            self._write_pids()
+            time.sleep(0.25)
+
+    def _write_pids(self) -> None:
+        pids = {c.name: c.process.pid for c in self.children if c.alive and c.process}
+        draft = self.folder / "pids.json.new"
+        draft.write_text(json.dumps(pids))
+        draft.replace(self.folder / "pids.json")
+
+    def _stop(self) -> None:
+        """The pages first, then what works behind them, Redis last."""
+        say("stopping")
+        order = ["story", "web", "beat", "worker", "fleet", "node-17", "redis"]
+        children = sorted(self.children, key=lambda child: order.index(child.name))
+        front, back = children[:-1], children[-1:]
+        for group in (front, back):
+            for child in group:
+                child.terminate()
+            for child in group:
+                child.wait_gone()
+        if hasattr(self, "_lifeline"):
+            for end in self._lifeline:
+                os.close(end)
+        (self.folder / "pids.json").unlink(missing_ok=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def agent_url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/ws/agent/"
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "demo.sqlite3"
+
+    @property
+    def cluster(self) -> Path:
+        return self.folder / "cluster.json"
+
+
+def require_free_port(port: int) -> None:
+    """Raises CannotStart when something listens there already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise CannotStart(
+                f"Port {port} is in use: stop what runs there or choose another port, for"
+                f" example `make demo PORT={port + 1}`."
+            ) from None
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:  # noqa: S310  (our own loopback)
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def code_stamp(root: Path) -> str:
+    """Changes with anything that the migrated and seeded database was made from."""
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in SEED_SOURCES for path in root.glob(pattern)):
+        stat = path.stat()
+        digest.update(f"{path.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}".encode())
+    return digest.hexdigest()[:16]
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """A copy that is whole even when the source still has a write-ahead log."""
+    with sqlite3.connect(source) as here, sqlite3.connect(target) as there:
+        here.backup(there)
+    here.close()
+    there.close()
+
+
+def last_line(text: str) -> str:
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1] if lines else "it printed nothing."
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

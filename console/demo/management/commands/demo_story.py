@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from agents.wire import faults
+from django.core.management.base import BaseCommand
+from django.utils import timezone
+
+from console.audit.services import system
+from console.demo import first_view, fleet, seed, story
+from console.errors import MuxFlowError
+from console.inventory import sharing
+from console.inventory.models import Pool, SharingChange
+from console.scheduling.models import Placement
+from console.workloads.models import OfflineJob
+
+STORY = system("demo story")
+
+
+class Command(BaseCommand):
+    help = "Take the demo's automatic steps when they are due."
+
+    spiked_at: float | None = None
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        while True:
+            for step in story.due(self._scene()):
+                self._take(step)
+            time.sleep(1)
+
+    def _scene(self) -> story.Scene:
+        seen_at = first_view.read()
+        return story.Scene(
+            seen_s=(timezone.now() - seen_at).total_seconds() if seen_at else None,
+            sharing_was_on=SharingChange.objects.filter(after="enforce").exists(),
+            guests_running=Placement.objects.filter(state="RUNNING").count(),
+            queued=OfflineJob.objects.filter(state=OfflineJob.State.QUEUED).count(),
+            spike_s=time.monotonic() - self.spiked_at if self.spiked_at else None,
+        )
+
+    def _take(self, step: story.Step) -> None:
+        """A step that fails is due again a second later: the scene still asks for it."""
+        try:
+            STEPS[step](self)
+        except MuxFlowError as error:
+            self.stderr.write(f"{step} must wait: {error}")
+
+    def _turn_sharing_on(self) -> None:
+        reason = "The demo switches sharing on by itself after 40 s"
+        sharing.start(list(Pool.objects.all()), STORY, reason, timezone.now())
+
+    def _spike(self) -> None:
+        fleet.ask(faults.TrafficSpike())
+        self.spiked_at = time.monotonic()
+
+    def _refill(self) -> None:
+        seed.refill_queue(story.REFILL, timezone.now())
+
+
+STEPS = {
+    story.Step.TURN_SHARING_ON: Command._turn_sharing_on,
+    story.Step.TRAFFIC_SPIKE: Command._spike,
+    story.Step.REFILL_QUEUE: Command._refill,
+}

@@ -1,0 +1,79 @@
+"""One-click sign-in, the switch between people, and the faults of the demo's panel."""
+
+from __future__ import annotations
+
+from agents.wire import faults
+from django.contrib import messages
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_not_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+
+from console.demo import fleet, people
+from console.errors import MuxFlowError
+from console.inventory.models import Node
+from console.scheduling.models import Placement
+
+MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+@login_not_required
+@require_POST
+def demo_sign_in(request: HttpRequest) -> HttpResponse:
+    return _become(request, request.POST.get("role", "approver"))
+
+
+@require_POST
+def demo_switch_user(request: HttpRequest) -> HttpResponse:
+    return _become(request, request.POST.get("role", ""))
+
+
+def _become(request: HttpRequest, role: str) -> HttpResponse:
+    user = people.with_role(role)
+    if user is None:
+        raise Http404(f"The demo has no {role!r}; choose viewer, approver or admin.")
+    login(request, user, backend=MODEL_BACKEND)
+    return redirect(_back(request))
+
+
+def _back(request: HttpRequest) -> str:
+    target = request.POST.get("next", "")
+    safe = url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()})
+    return target if safe else "overview"
+
+
+@require_POST
+def demo_fault(request: HttpRequest) -> HttpResponse:
+    make = FAULTS.get(request.POST.get("kind", ""))
+    if make is None:
+        raise Http404("The panel has no such fault.")
+    try:
+        messages.success(request, fleet.ask(make()))
+    except MuxFlowError as error:
+        messages.error(request, str(error))
+    return redirect(_back(request))
+
+
+def _spike() -> faults.Fault:
+    return faults.TrafficSpike()
+
+
+def _kill_node() -> faults.Fault:
+    return faults.KillNode(_busy_node())
+
+
+def _cut_console() -> faults.Fault:
+    return faults.CutConsole(_busy_node())
+
+
+def _busy_node() -> str:
+    """A simulated node with a guest on it, else any: a fault there has something to show."""
+    live = Placement.objects.exclude(state="ENDED").filter(gpu__node__runtime="simulated")
+    name = live.order_by("gpu__node__name").values_list("gpu__node__name", flat=True).first()
+    simulated = Node.objects.filter(runtime="simulated", state=Node.State.CONNECTED)
+    return name or simulated.values_list("name", flat=True).first() or "node-01"
+
+
+FAULTS = {"traffic_spike": _spike, "kill_node": _kill_node, "cut_console": _cut_console}
