@@ -10,7 +10,7 @@ help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: demo-installed ## run a whole simulated cluster on http://127.0.0.1:8000 (PORT=8001: another port)
-	@PORT=$(PORT) exec $(BIN)/python manage.py demo
+	@MUXFLOW_DEMO=1 MUXFLOW_VAR_DIR=var/demo PORT=$(PORT) exec $(BIN)/python manage.py demo
 
 test: test-installed ## the whole suite on real PostgreSQL, Redis and Chromium
 	@$(BIN)/python -m tests
