@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import msgspec
+
 from agents.wire.cluster import Cluster, ClusterGpu, ClusterJob, ClusterNode
 from agents.wire.names import RuntimeKind
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 
 import msgspec
-from agents.wire import faults
 
+from agents.wire import faults
 from console.env import env_str
 from console.errors import Unavailable
 

@@ -145,7 +145,7 @@ class Launcher:
         copy_database(template, self.database)
 
     def _run(self, name: str, *command: str) -> None:
-        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)  # noqa: S603
+        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
         if done.returncode:
             raise CannotStart(
                 f"The step {name} of the demo failed: {last_line(done.stderr or done.stdout)}"

@@ -57,7 +57,7 @@ class Child:
     def start(self) -> None:
         env = self.env | ({"NOTIFY_SOCKET": self._listen()} if self.reports else {})
         with self._log() as log:
-            self.process = subprocess.Popen(  # noqa: S603  (our own commands)
+            self.process = subprocess.Popen(
                 list(self.command),
                 env=os.environ | env,
                 stdin=subprocess.DEVNULL,
@@ -65,7 +65,7 @@ class Child:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 pass_fds=self.pass_fds,
-                preexec_fn=die_with_parent,  # noqa: PLW1509  (the launcher has one thread)
+                preexec_fn=die_with_parent,
             )
         self.started_at, self.ready = time.monotonic(), not self.reports
 

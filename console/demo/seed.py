@@ -8,7 +8,6 @@ from pathlib import Path
 
 from agents.wire import cluster as cluster_file
 from agents.wire import credentials
-
 from console.audit.services import system
 from console.demo import people
 from console.demo.cluster import REAL_NODE, with_real_node
@@ -48,6 +47,6 @@ def refill_queue(count: int, now: datetime) -> None:
     models = list(OfflineJob.objects.exclude(pools__contains="lab").order_by("id")[:200])
     if not models:
         return
-    chosen = random.Random(OfflineJob.objects.count()).choices(models, k=count)  # noqa: S311
+    chosen = random.Random(OfflineJob.objects.count()).choices(models, k=count)
     for number, model in enumerate(chosen, start=OfflineJob.objects.count() + 1):
         workloads.resubmit(model, f"{model.name.rsplit('-', 1)[0]}-{number}", now)

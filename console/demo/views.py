@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agents.wire import faults
 from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
@@ -11,6 +10,7 @@ from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
+from agents.wire import faults
 from console.demo import fleet, people
 from console.errors import MuxFlowError
 from console.inventory.models import Node

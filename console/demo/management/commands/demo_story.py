@@ -3,10 +3,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from agents.wire import faults
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
+from agents.wire import faults
 from console.audit.services import system
 from console.demo import first_view, fleet, seed, story
 from console.errors import MuxFlowError
