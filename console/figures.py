@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 NO_DATA: Final = "no data"
-# A narrow space that never breaks the line, between a number and its unit.
-THIN: Final = "\u202f"
+# Between a number and its unit: a space that never breaks the line.
+NBSP: Final = "\u00a0"
 
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 MINUTE_S: Final = 60
@@ -24,7 +24,7 @@ def quantity(value: float | None, unit: str = "", digits: int = 0) -> str:
     text = f"{value:,.{digits}f}"
     if text.startswith("-"):
         text = f"\u2212{text[1:]}" if float(text.replace(",", "")) else text[1:]
-    return f"{text}{THIN}{unit}" if unit else text
+    return f"{text}{NBSP}{unit}" if unit else text
 
 
 def size(value_bytes: float | None, digits: int = 1) -> str:
@@ -83,4 +83,4 @@ def age(seconds: float) -> str:
 def _pair(seconds: int, big_s: int, big: str, small_s: int, small: str) -> str:
     count, rest = divmod(round(seconds / small_s), big_s // small_s)
     words = [quantity(count, big)] + ([quantity(rest, small)] if rest else [])
-    return " ".join(words)
+    return NBSP.join(words)

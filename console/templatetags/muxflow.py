@@ -21,7 +21,7 @@ from console.staticfiles.importmap import import_map
 
 register = template.Library()
 
-ALMOST_EQUAL: Final = "≈\u00a0"
+ALMOST_EQUAL: Final = f"≈{figures.NBSP}"
 
 
 @register.simple_tag
@@ -147,12 +147,11 @@ def estimate_size(value_bytes: float | None) -> str:
 @register.simple_tag
 def figure(value: float | None, unit: str = "", digits: int = 1, live: str = "") -> SafeString:
     """A headline number. `live` names the key of the live summary that updates it in place."""
-    number = _none() if value is None else figures.quantity(value, "", digits)
     return format_html(
         '<span class="fig"><span{}>{}</span><span class="u">{}</span></span>',
         format_html(' data-live="{}" data-digits="{}"', live, digits) if live else "",
-        number,
-        unit,
+        _none() if value is None else figures.quantity(value, "", digits),
+        "" if value is None and not live else unit,
     )
 
 

@@ -1,6 +1,6 @@
 // Numbers and spans of time as people read them: the browser's twin of console/figures.py. DOM-free.
 export const NO_DATA = "no data";
-export const THIN = "\u202f";
+export const NBSP = "\u00a0";
 
 const MINUTE = 60, HOUR = 3600, DAY = 86400;
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -9,7 +9,7 @@ const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 export function quantity(value, unit = "", digits = 0) {
   if (value == null || Number.isNaN(value)) return NO_DATA;
   const text = fixed(value, digits);
-  return unit ? text + THIN + unit : text;
+  return unit ? text + NBSP + unit : text;
 }
 
 /** "11.8 GiB" */
@@ -60,5 +60,5 @@ function fixed(value, digits) {
 function pair(seconds, bigS, big, smallS, small) {
   const units = Math.round(seconds / smallS), per = bigS / smallS;
   const count = Math.floor(units / per), rest = units % per;
-  return quantity(count, big) + (rest ? ` ${quantity(rest, small)}` : "");
+  return quantity(count, big) + (rest ? NBSP + quantity(rest, small) : "");
 }

@@ -9,7 +9,7 @@ export const STALE_S = 5;
 export function freshness(ageS, connected, waitedS) {
   if (ageS == null) return waitedS < STALE_S ? { tone: "unknown", stale: false, text: "…" } : { tone: "busy", stale: true, text: "none" };
   const stale = ageS > STALE_S || (!connected && waitedS > STALE_S);
-  return { tone: stale ? "busy" : "healthy", stale, text: ageS < 9.95 ? `${ageS.toFixed(1)}\u202fs` : span(ageS) };
+  return { tone: stale ? "busy" : "healthy", stale, text: ageS < 9.95 ? `${ageS.toFixed(1)}\u00a0s` : span(ageS) };
 }
 
 export function start() {
