@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cached_property
+
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 
 
 class User(AbstractUser):
     """A person who signs in. What they may do is in their role bindings."""
+
+    @cached_property
+    def roles_held(self) -> Mapping[int | None, frozenset[str]]:
+        """Roles by pool id; the key None holds those for all pools. Read once a request."""
+        held = defaultdict[int | None, set[str]](set)
+        for pool_id, role in self.bindings.values_list("pool_id", "role"):
+            held[pool_id].add(role)
+        return {pool_id: frozenset(roles) for pool_id, roles in held.items()}
 
 
 class Role(models.TextChoices):

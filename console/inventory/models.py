@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from agents.wire.names import GpuState, RuntimeKind, SharingMode
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+
+from agents.wire.names import GpuState, RuntimeKind, SharingMode
 
 MODES = [(mode.value, mode.value) for mode in SharingMode]
 
