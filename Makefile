@@ -24,6 +24,7 @@ thorough: test-installed ## the randomised tests, with a hundred times the examp
 check: test-installed ## lint, types, arrows between packages, migrations, Django's own checks
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/djade --check --target-version 5.2 $$(find templates -name '*.html')
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run
