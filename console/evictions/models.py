@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from console.evictions import lifecycle
 from console.inventory.models import Gpu
 from console.scheduling.models import Placement, Round
 
@@ -15,19 +16,8 @@ from console.scheduling.models import Placement, Round
 class Eviction(models.Model):
     """One take-off. Only `evictions.services` writes `state`; lifecycle.py says what may follow."""
 
-    class State(models.TextChoices):
-        PROPOSED = "PROPOSED"
-        APPROVED = "APPROVED"
-        DISPATCHED = "DISPATCHED"
-        STOPPING = "STOPPING"
-        STUCK = "STUCK"
-        COMPLETED = "COMPLETED"
-        REJECTED = "REJECTED"
-        EXPIRED = "EXPIRED"
-        SUPERSEDED = "SUPERSEDED"
-        FAILED = "FAILED"
-
-    OPEN = (State.PROPOSED, State.APPROVED, State.DISPATCHED, State.STOPPING, State.STUCK)
+    State = lifecycle.State
+    OPEN = lifecycle.OPEN
 
     class Review(models.TextChoices):
         NOT_NEEDED = "not_needed", "not needed"
@@ -43,7 +33,9 @@ class Eviction(models.Model):
     gpu = models.ForeignKey(Gpu, models.PROTECT, related_name="evictions")
     round = models.ForeignKey(Round, models.SET_NULL, null=True, blank=True)
     origin = models.CharField(max_length=14, choices=[(o.value, o.value) for o in Origin])
-    state = models.CharField(max_length=12, choices=State.choices)
+    state = models.CharField(
+        max_length=12, choices=[(state.value, state.value.capitalize()) for state in State]
+    )
     state_since = models.DateTimeField()
     phase = models.CharField(
         max_length=16, blank=True, choices=[(phase.value, phase.value) for phase in Phase]
@@ -94,9 +86,7 @@ class EvictionPhase(models.Model):
     """When a phase of the stop was reached, by the agent's clock."""
 
     eviction = models.ForeignKey(Eviction, models.CASCADE, related_name="phases")
-    phase = models.CharField(
-        max_length=16, choices=[(phase.value, phase.value) for phase in Phase]
-    )
+    phase = models.CharField(max_length=16, choices=[(phase.value, phase.value) for phase in Phase])
     at = models.DateTimeField()
 
     class Meta:

@@ -1,0 +1,28 @@
+"""Make the policies that a new console begins with. Safe to run again."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.utils import timezone
+
+from console.policies import services
+from console.policies.models import Policy
+
+
+class Command(BaseCommand):
+    help = "Make the policies Conservative, Balanced and Aggressive where they are missing."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--demo", action="store_true", help="short waits, to be watched")
+
+    def handle(self, *args: Any, demo: bool, **options: Any) -> None:
+        services.ensure_defaults(timezone.now(), demo)
+        names = ", ".join(f"{policy.name} v{policy.current.number}" for policy in _all())
+        self.stdout.write(f"Policies: {names}")
+
+
+def _all() -> list[Policy]:
+    return list(Policy.objects.select_related("current").exclude(current=None))
