@@ -52,7 +52,7 @@ def require_one(user: User, roles: tuple[Role, ...], pool: Pool | None = None) -
 def missing(role: Role | str, pool: Pool | None = None) -> str:
     """Why a control is closed: `You need the role approver in pool web; an admin can give it.`"""
     where = f"in pool {pool.name}" if pool else "in all pools"
-    return f"You need the role {Role(role).label} {where}; an admin can give it under Settings."
+    return f"You need the role {Role(role).label.lower()} {where}; an admin can give it under Settings."
 
 
 def pools_for(user: User, role: Role | str) -> QuerySet[Pool]:
@@ -68,9 +68,9 @@ def pools_for(user: User, role: Role | str) -> QuerySet[Pool]:
 def role_name(user: User) -> str:
     """The word for the highest role that `user` holds anywhere; empty without any."""
     if user.is_superuser:
-        return Role.ADMIN.label
+        return Role.ADMIN.label.lower()
     held = frozenset[str]().union(*user.roles_held.values())
-    return next((role.label for role in reversed(Role) if role in held), "")
+    return next((role.label.lower() for role in reversed(Role) if role in held), "")
 
 
 def _everywhere(user: User) -> bool:

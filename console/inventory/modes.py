@@ -1,4 +1,4 @@
-"""The sharing mode that holds, and the facts that forbid sharing. Pure."""
+"""The sharing mode that holds, and the choice of GPUs that never share. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def lower(one: str, other: str) -> SharingMode:
     return min(SharingMode(one), SharingMode(other), key=SHARING_MODES.index)
 
 
-def holdback(gpu_ids: Sequence[int], percent: float, seed: str) -> frozenset[int]:
-    """The GPUs that never share: `percent` of a pool, the same ones for the same pool and seed.
+def holdback_count(gpus: int, percent: float) -> int:
+    """How many of `gpus` never share: `percent`, and at least one of 8 or more unless it is 0."""
+    count = round(gpus * percent / 100)
+    return max(count, 1) if percent > 0 and gpus >= SMALLEST_WITH_HOLDBACK else count
 
-    A pool of 8 or more keeps at least one; a smaller one keeps none, where 3 % is less than half
-    a GPU. 0 % keeps none.
-    """
-    count = round(len(gpu_ids) * percent / 100)
-    if percent > 0 and len(gpu_ids) >= SMALLEST_WITH_HOLDBACK:
-        count = max(count, 1)
-    return frozenset(random.Random(seed).sample(sorted(gpu_ids), count))
+
+def choose(gpu_ids: Sequence[int], count: int, seed: str) -> frozenset[int]:
+    """The same `count` GPUs for the same pool and seed, with no eye to how they perform."""
+    ids = sorted(gpu_ids)
+    return frozenset(random.Random(seed).sample(ids, min(max(count, 0), len(ids))))
