@@ -153,14 +153,14 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "console.staticfiles.vendor.VendorFinder",
+    "console.assets.vendor.VendorFinder",
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
         "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
         if DEBUG
-        else "console.staticfiles.storage.HashedStorage"
+        else "console.assets.storage.HashedStorage"
     },
 }
 

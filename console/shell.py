@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import SimpleLazyObject
 
+from console.accounts.access import role_name
 from console.accounts.models import Role, User
 from console.evictions.models import Eviction
 
@@ -86,10 +87,10 @@ class Shell:
         return user.get_full_name() or user.get_username()
 
     @cached_property
-    def role(self) -> Role:
-        """The highest role that the person holds anywhere."""
+    def role(self) -> str:
+        """The word for the highest role that the person holds anywhere."""
         user = self.request.user
-        return highest_role(user) if isinstance(user, User) else Role.VIEWER
+        return role_name(user) if isinstance(user, User) else ""
 
     @property
     def demo_persons(self) -> Sequence[DemoPerson]:
@@ -99,12 +100,6 @@ class Shell:
 def context(request: HttpRequest) -> dict[str, Any]:
     """Context processor: `shell`."""
     return {"shell": SimpleLazyObject(lambda: Shell(request))}
-
-
-def highest_role(user: User) -> Role:
-    """VIEWER for a person without any binding."""
-    held = {Role.ADMIN} if user.is_superuser else set(user.bindings.values_list("role", flat=True))
-    return next((role for role in reversed(Role) if role in held), Role.VIEWER)
 
 
 def links(entries: Sequence[tuple[str, str]], path: str) -> list[Link]:

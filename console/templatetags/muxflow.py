@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,8 +16,8 @@ from django.utils.safestring import SafeString, mark_safe
 
 from agents.wire import names
 from console import figures, looks
-from console.staticfiles import icons
-from console.staticfiles.importmap import import_map
+from console.assets import icons
+from console.assets.importmap import import_map
 
 register = template.Library()
 
@@ -51,10 +51,10 @@ def glyph(name: str, kind: str = "gpu") -> SafeString:
 def icon(name: str, classes: str = "") -> SafeString:
     """An icon of the sprite, hidden from screen readers: name its button with words.
 
-    Raises TemplateSyntaxError when `console/staticfiles/icons.py` does not list it.
+    Raises TemplateSyntaxError when `console/assets/icons.py` does not list it.
     """
     if name not in icons.ICONS:
-        raise template.TemplateSyntaxError(f"{name!r} is not in console/staticfiles/icons.py")
+        raise template.TemplateSyntaxError(f"{name!r} is not in console/assets/icons.py")
     return format_html(
         '<svg class="{}" aria-hidden="true"><use href="{}#tabler-{}"/></svg>',
         f"i {classes}".strip(),
@@ -178,9 +178,9 @@ def query_of(context: Context, key: str, value: Any) -> str:
 def importmap(context: Context) -> SafeString:
     """The import map; must come before any module script."""
     nonce = getattr(context.get("request"), "csp_nonce", "")
-    return format_html(
-        '<script type="importmap" nonce="{}">{}</script>', nonce, mark_safe(import_map())
-    )
+    # Our own file names: `<` and `&` cannot occur, and HTML escapes would not be JSON.
+    imports = mark_safe(import_map())  # noqa: S308
+    return format_html('<script type="importmap" nonce="{}">{}</script>', nonce, imports)
 
 
 @register.simple_tag
@@ -216,32 +216,28 @@ def meter(
     """A value on its scale with its marks: SLO, busy at, evict at. Only the part beyond a limit
     takes colour. Without a value the track is empty, which is not the look of zero.
     """
-    at = lambda v: f"{max(0.0, min(1.0, v / most)) * 100:.2f}%"  # noqa: E731
     marks = [
-        format_html('<rect class="{}" x="{}" width="2" height="14" rx="1"/>', name, at(v))
-        for name, v in (("slo", slo), ("warn", warn), ("limit", limit))
-        if v is not None
+        (name, _at(place, most))
+        for name, place in (("slo", slo), ("warn", warn), ("limit", limit))
+        if place is not None
     ]
-    used = []
-    if value is not None:
-        edge = min((v for v in (slo, limit) if v is not None), default=most)
-        used.append(_bar("used", "0%", at(min(value, edge))))
-        if value > edge:
-            used.append(_bar("over", at(edge), at(value - edge)))
+    edge = min((place for place in (slo, limit) if place is not None), default=most)
+    bars = [] if value is None else [("used", "0%", _at(min(value, edge), most))]
+    if value is not None and value > edge:
+        bars.append(("over", _at(edge, most), _at(value - edge, most)))
     return format_html(
         '<svg class="meter" aria-hidden="true"><rect class="track" y="4" width="100%" height="6" '
         'rx="3"/>{}{}</svg>',
-        mark_safe("".join(used)),
-        mark_safe("".join(marks)),
+        format_html_join("", '<rect class="{}" x="{}" y="4" width="{}" height="6" rx="2"/>', bars),
+        format_html_join("", '<rect class="{}" x="{}" width="2" height="14" rx="1"/>', marks),
     )
 
 
 @register.inclusion_tag("components/_stages.html")
-def stages(reached: Mapping[str, Any] | Sequence[str], took: Mapping[str, str] | None = None,
-           now: str = "") -> dict[str, Any]:
-    """The eight phases of a stop. `reached` holds the phases passed (a mapping phase → when, or a
-    list), `took` a text per phase (`≈ 6 s`, `0.4 s`), `now` the phase under way.
-    """
+def stages(
+    reached: Collection[str], took: Mapping[str, str] | None = None, now: str = ""
+) -> dict[str, Any]:
+    """The eight phases of a stop: those passed, a text for each (`≈ 6 s`), the one under way."""
     steps = []
     last = max((i for i, p in enumerate(names.PHASES) if p in reached), default=-1)
     for index, phase in enumerate(names.PHASES):
@@ -287,10 +283,10 @@ def _glyph_of_tone(name: str) -> str:
 def _time(moment: datetime, attribute: str, text: str) -> SafeString:
     exact = moment.astimezone(UTC)
     return format_html(
-        '<time datetime="{}" title="{}" {}>{}</time>',
+        '<time datetime="{}" title="{}"{}>{}</time>',
         exact.isoformat(timespec="milliseconds"),
         exact.strftime("%a %-d %b %Y %H:%M:%S UTC"),
-        mark_safe(attribute),
+        format_html(" {}", attribute) if attribute else "",
         text,
     )
 
@@ -299,5 +295,5 @@ def _none(text: str = figures.NO_DATA) -> SafeString:
     return format_html('<span class="none">{}</span>', text)
 
 
-def _bar(name: str, x: str, width: str) -> SafeString:
-    return format_html('<rect class="{}" x="{}" y="4" width="{}" height="6" rx="2"/>', name, x, width)
+def _at(value: float, most: float) -> str:
+    return f"{max(0.0, min(1.0, value / most)):.2%}"

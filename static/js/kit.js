@@ -14,7 +14,7 @@ export function el(name, attributes = {}, ...children) {
   return node;
 }
 
-/** An icon of the sprite; the name must be listed in console/staticfiles/icons.py. */
+/** An icon of the sprite; the name must be listed in console/assets/icons.py. */
 export function icon(name, classes = "") {
   const use = document.createElementNS(SVG, "use");
   use.setAttribute("href", `${document.documentElement.dataset.icons}#tabler-${name}`);

@@ -105,14 +105,13 @@ function toasts() {
   document.body.addEventListener("htmx:responseError", ({ detail }) => toast(refusal(detail.xhr), "overloaded"));
 }
 
-/** What an error answer means to the person who asked. */
-export function refusal(xhr) {
-  const said = xhr.getResponseHeader?.("X-Reason");
-  if (said) return decodeURIComponent(said);
-  if (xhr.status === 403) return "You may not do this. The user menu shows your role; an administrator can change it.";
-  if (xhr.status === 404) return "It is gone. Somebody may have finished it; reload the page.";
-  if (xhr.status === 503) return "The console cannot reach its database or Redis. Try again in a moment.";
-  return `The console could not do it (${xhr.status}). Nothing more is known; the log of the web process has the cause.`;
+/** What an error answer means to the person who asked. The page of a refusal carries its reason in [data-reason]. */
+export function refusal({ status, responseText = "" }) {
+  const page = new DOMParser().parseFromString(responseText, "text/html");
+  const reason = page.querySelector("[data-reason]")?.textContent.trim();
+  if (reason) return reason;
+  if (status === 503) return "The console cannot reach its database or Redis. Try again in a moment.";
+  return `The console could not do it (${status}). Its log has the cause; nothing more is known here.`;
 }
 
 // ---- keys ----

@@ -1,0 +1,210 @@
+// Line charts in our ink, over uPlot; the only importer of it.
+//
+// Options (also the JSON that data-source names, a script element "#id" or a URL):
+//   x            times, seconds, ascending
+//   series       [{label, values (null: missing), look: "main" | "ghost" | "forecast" | "faint", fill}]
+//   unit, digits, range: [low, high] (high null: from the data)
+//   marks        [{at, label, look: "mark" | "warn", side: "left"}]   what people or the agent did
+//   thresholds   [{at, label, look: "slo" | "limit" | "warn"}]
+//   shaded       [{from, to, label}]                                  before, or forecast
+//   bands        [[low, high], …]                                     indexes of series, the ground between them
+//   now          a dotted line at this time
+//   window_s     append() keeps this much; gap_s: samples further apart are not joined
+import uPlot from "uplot";
+import { quantity } from "../figures.js";
+import { colour, el, onTheme } from "../kit.js";
+import { axisWord, exactTime, extent, keepWindow, timeTicks, timeWord, valueTicks, withGaps } from "./ticks.js";
+
+const FONT = '"Inter Variable", Inter, sans-serif';
+const LOOKS = {
+  main: { stroke: "--ch-main", width: 1.7 },
+  ghost: { stroke: "--ch-ghost", width: 1.3 },
+  forecast: { stroke: "--ch-ghost", width: 1.6, dash: [5, 4] },
+  outcome: { stroke: "--ch-main", width: 1.6, dash: [5, 4] },
+  faint: { stroke: "--ch-grid", width: 1 },
+};
+const INKS = { slo: "--ch-main", limit: "--ch-limit", warn: "--ch-warn", mark: "--ch-mark", ghost: "--mf-ink-3" };
+
+/** Starts a chart on an element that says where its data is: data-source, [data-poll] in seconds. */
+export async function mount(element) {
+  const { source, poll } = element.dataset;
+  const read = () => (source.startsWith("#") ? JSON.parse(document.querySelector(source).textContent) : fetch(source).then((answer) => answer.json()));
+  const chart = lineChart(element, await read());
+  if (poll) setInterval(async () => { if (!document.hidden && element.isConnected) chart.set(await read()); }, Number(poll) * 1000);
+}
+
+/** Draws `options` into `element`, in its size. Returns { append, set, destroy }. */
+export function lineChart(element, options) {
+  const state = { options, plot: null };
+  const tip = el("div", { class: "ch-tip", hidden: true }), empty = el("p", { class: "ch-empty" });
+  const rebuild = () => { state.plot?.destroy(); state.plot = draw(element, state.options, tip, empty); };
+  const resized = new ResizeObserver(() => state.plot?.setSize({ width: element.clientWidth, height: element.clientHeight }));
+  document.fonts.load(`500 12px ${FONT}`).then(rebuild, rebuild);
+  resized.observe(element);
+  const stopTheme = onTheme(rebuild);
+  element.tabIndex = 0;
+  element.addEventListener("keydown", (event) => step(event, state.plot));
+  element.addEventListener("blur", () => state.plot?.setCursor({ left: -10, top: -10 }));
+  return {
+    /** New options or data; the plot keeps its place. */
+    set(next) {
+      state.options = { ...state.options, ...next };
+      rebuild();
+    },
+    /** One more point at the right end: a value per series. */
+    append(t, values) {
+      const { x, series, window_s: windowS } = state.options;
+      if (x.length && t <= x.at(-1)) return;
+      x.push(t);
+      series.forEach((one, i) => one.values.push(values[i] ?? null));
+      if (windowS) keepWindow(x, series.map((one) => one.values), windowS);
+      if (!state.plot || x.length < 3) return rebuild();
+      state.plot.setData(data(state.options));
+    },
+    destroy() { resized.disconnect(); stopTheme(); state.plot?.destroy(); tip.remove(); empty.remove(); },
+  };
+}
+
+const data = ({ x, series, gap_s: gapS }) => withGaps(x, series.map((one) => one.values), gapS);
+
+function draw(element, options, tip, empty) {
+  const known = extent(options.series.map((one) => one.values));
+  empty.textContent = options.empty ?? "No samples yet";
+  if (!known) { element.replaceChildren(empty); return null; }
+  const common = { stroke: colour("--mf-ink-3"), font: `400 11px ${FONT}`, ticks: { show: false } };
+  element.replaceChildren(tip);
+  return new uPlot({
+    width: element.clientWidth, height: element.clientHeight, padding: [8, 8, 0, 0],
+    legend: { show: false }, cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+    tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "Etc/UTC"),
+    scales: { x: { time: true, range: (_u, low, high) => spanOf(options, low, high) }, y: { range: () => axisRange(options) } },
+    axes: [
+      { ...common, size: 22, gap: 4, grid: { show: false }, splits: (u) => timeTicks(u.scales.x.min, u.scales.x.max, u.width / 76), values: (u, all) => all.map((t) => timeWord(t, u.scales.x.max - u.scales.x.min)) },
+      { ...common, size: axisWidth(options), gap: 6, grid: { stroke: colour("--ch-grid"), width: 1 }, splits: () => axisTicks(options), values: (_u, all) => all.map((value) => axisWord(value, options.unit)) },
+    ],
+    series: [{}, ...options.series.map(seriesOf)],
+    bands: (options.bands ?? []).map(([low, high]) => ({ series: [high + 1, low + 1], fill: colour("--ch-area") })),
+    hooks: { drawClear: [(u) => under(u, options)], draw: [(u) => over(u, options)], setCursor: [(u) => hover(u, options, tip)] },
+  }, data(options), element);
+}
+
+/** The window that is shown: fixed when the options say so, so that live points do not stretch it. */
+function spanOf({ window_s: windowS, from, to }, low, high) {
+  const end = to ?? high;
+  if (from != null) return [from, end];
+  return windowS ? [Math.min(low, end) > end - windowS ? end - windowS : low, end] : [low, high === low ? low + 1 : high];
+}
+
+function axisTicks(options) {
+  const known = extent([...options.series.map((one) => one.values), (options.thresholds ?? []).map((one) => one.at)]) ?? [0, 1];
+  const [low, high] = options.range ?? [0, null];
+  return valueTicks(low ?? known[0], Math.max(high ?? 0, known[1] * (high == null ? 1.08 : 1), (low ?? 0) + 1e-9) || 1);
+}
+
+function axisRange(options) {
+  const ticks = axisTicks(options);
+  return [ticks[0], ticks.at(-1)];
+}
+
+function axisWidth(options) {
+  const widest = Math.max(...axisTicks(options).map((value) => axisWord(value, options.unit).length));
+  return Math.max(26, 8 + widest * 6.6);
+}
+
+function seriesOf({ look = "main", fill }) {
+  const { stroke, width, dash } = LOOKS[look];
+  return { stroke: colour(stroke), width, dash, fill: fill ? colour("--ch-area") : undefined, points: { show: false }, spanGaps: false };
+}
+
+// ---- what lies under and over the lines ----
+
+function under(u, { shaded = [], now }) {
+  const c = u.ctx, { left, top, width, height } = u.bbox, d = devicePixelRatio;
+  c.save();
+  for (const zone of shaded) {
+    const a = clamp(u.valToPos(zone.from ?? u.scales.x.min, "x", true), left, left + width), b = clamp(u.valToPos(zone.to ?? u.scales.x.max, "x", true), left, left + width);
+    c.fillStyle = colour("--mf-hover");
+    c.fillRect(a, top, b - a, height);
+    if (zone.label && b - a > 60 * d) text(c, zone.label, a + 5 * d, top + height - 9 * d, "--mf-ink-3", "left", 10);
+  }
+  if (now) vertical(c, Math.round(u.valToPos(now, "x", true)), top, height, "--mf-ink-3", 1, [2, 2]);
+  c.restore();
+}
+
+function over(u, { thresholds = [], marks = [] }) {
+  const c = u.ctx, { left, top, width, height } = u.bbox, d = devicePixelRatio;
+  c.save();
+  for (const one of thresholds) {
+    const y = Math.round(u.valToPos(one.at, "y", true)), ink = INKS[one.look ?? "limit"];
+    if (y < top - 1 || y > top + height + 1) continue;
+    line(c, left, y, left + width, y, ink, 1.25, [5, 3]);
+    if (one.label) plate(c, one.label, one.side === "left" ? left + 4 * d : left + width - 4 * d, y < top + 16 * d ? y + 9 * d : y - 8 * d, ink, one.side === "left" ? "left" : "right");
+  }
+  marks.forEach((mark, i) => {
+    const x = Math.round(u.valToPos(mark.at, "x", true));
+    if (x < left || x > left + width) return;
+    vertical(c, x, top, height, INKS[mark.look ?? "mark"], 1.5);
+    const leftward = mark.side === "left" || x > left + width * 0.72;
+    if (mark.label) plate(c, mark.label, x + (leftward ? -5 : 5) * d, top + (7 + 15 * (i % 2 && near(u, marks, i) ? 1 : 0)) * d, INKS[mark.look ?? "mark"], leftward ? "right" : "left");
+  });
+  c.restore();
+}
+
+const near = (u, marks, i) => Math.abs(u.valToPos(marks[i].at, "x") - u.valToPos(marks[i - 1].at, "x")) < 90;
+const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
+
+function vertical(c, x, top, height, ink, width, dash = []) {
+  line(c, x, top, x, top + height, ink, width, dash);
+}
+
+function line(c, x1, y1, x2, y2, ink, width, dash) {
+  const d = devicePixelRatio;
+  c.strokeStyle = colour(ink);
+  c.lineWidth = width * d;
+  c.setLineDash(dash.map((part) => part * d));
+  c.beginPath();
+  c.moveTo(x1, y1);
+  c.lineTo(x2, y2);
+  c.stroke();
+  c.setLineDash([]);
+}
+
+/** Words on a plate of the card's own colour, so that a line behind them does not cross them. */
+function plate(c, words, x, y, ink, align) {
+  const d = devicePixelRatio;
+  c.font = `500 ${11 * d}px ${FONT}`;
+  const width = c.measureText(words).width;
+  c.globalAlpha = 0.82;
+  c.fillStyle = colour("--mf-surface");
+  c.fillRect((align === "right" ? x - width : x) - 2 * d, y - 7 * d, width + 4 * d, 14 * d);
+  c.globalAlpha = 1;
+  text(c, words, x, y, ink, align, 11, 500);
+}
+
+function text(c, words, x, y, ink, align, size, weight = 400) {
+  c.font = `${weight} ${size * devicePixelRatio}px ${FONT}`;
+  c.textAlign = align;
+  c.textBaseline = "middle";
+  c.fillStyle = colour(ink);
+  c.fillText(words, x, y);
+}
+
+// ---- reading values: pointer and arrow keys ----
+
+function hover(u, { series, unit, digits = 1 }, tip) {
+  const { idx, left } = u.cursor;
+  tip.hidden = idx == null || left < 0;
+  if (tip.hidden) return;
+  const parts = series.flatMap(({ label, look }, i) => (look === "faint" || u.data[i + 1][idx] == null ? [] : [" ", series.length > 1 ? `${label} ` : "", el("b", {}, quantity(u.data[i + 1][idx], unit, digits))]));
+  tip.replaceChildren(exactTime(u.data[0][idx]), ...(parts.length ? parts : [" no data"]));
+  const x = left + u.bbox.left / devicePixelRatio, room = u.width - tip.offsetWidth;
+  tip.style.left = `${clamp(x - tip.offsetWidth / 2, 0, Math.max(0, room))}px`;
+}
+
+function step(event, plot) {
+  const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
+  if (!by || !plot) return;
+  event.preventDefault();
+  const last = plot.data[0].length - 1, at = plot.cursor.idx ?? last;
+  plot.setCursor({ left: plot.valToPos(plot.data[0][clamp(at + by, 0, last)], "x"), top: 0 });
+}
