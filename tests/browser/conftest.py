@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 import uvicorn
 from django.core.management import call_command
-from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, Response, sync_playwright
 
 from tests.chromium import FLAGS, find_chromium
 
@@ -96,7 +96,7 @@ def page(chromium: Browser, live_url: str) -> Iterator[Page]:
     """A page in a browser context of its own, 1440 wide.
 
     Fails the test at its end when the page raised an error or wrote one to the console, as it does
-    when the content security policy stops something.
+    when the content security policy stops something, and when the server failed on a request.
     """
     context = chromium.new_context(base_url=live_url, viewport={"width": 1440, "height": 900})
     page = context.new_page()
@@ -104,6 +104,7 @@ def page(chromium: Browser, live_url: str) -> Iterator[Page]:
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(f"{page.url}: {error}"))
     page.on("console", lambda message: complaints.extend(complaint(message)))
+    page.on("response", lambda response: complaints.extend(server_error(response)))
     yield page
     context.close()
     assert not complaints
@@ -113,6 +114,10 @@ def complaint(message: ConsoleMessage) -> list[str]:
     """An error that a script wrote; an answer of 4xx that a test asked for is none."""
     is_answer = message.text.startswith("Failed to load resource")
     return [message.text] if message.type == "error" and not is_answer else []
+
+
+def server_error(response: Response) -> list[str]:
+    return [f"{response.status} from {response.url}"] if response.status >= 500 else []
 
 
 class Screenshot(Protocol):
