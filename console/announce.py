@@ -36,7 +36,7 @@ def channel() -> str:
 def _send(message: str) -> None:
     try:
         publisher(message)
-    except Exception as error:  # noqa: BLE001  (pages poll as well)
+    except Exception as error:
         log.warning("%s did not reach the browsers: %s", message, error)
 
 

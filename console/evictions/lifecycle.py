@@ -74,8 +74,6 @@ UNDECIDED: Final = (State.PROPOSED, State.APPROVED)
 # From here on the node has been told, so nothing can be taken back.
 UNDER_WAY: Final = (State.DISPATCHED, State.STOPPING, State.STUCK)
 
-# Beyond the grace: terminate_client, SIGKILL and the check of the memory take this long at most.
-KILL_S: Final = 30.0
 # A stop that is stuck for this long has failed, and its GPU is taken out of use.
 STUCK_S: Final = 120.0
 
@@ -85,7 +83,7 @@ def next_state(state: State, event: Event, subject: str = "It", story: str = "")
     try:
         return TRANSITIONS[state, event]
     except KeyError:
-        raise IllegalTransition(subject, state, event, story) from None
+        raise IllegalTransition(subject, state.value, event.value, story) from None
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ class Timing:
     deadline_at: datetime | None
     default: Default | None
     dispatch_at: datetime | None
-    grace_s: float
+    longest_stop_s: float
     node_answers: bool
     within_budget: bool = True
 
@@ -138,7 +136,7 @@ def due(facts: Timing, now: datetime) -> Event | None:
     if not facts.node_answers:
         return None
     in_state_s = (now - facts.state_since).total_seconds()
-    if facts.state is State.STOPPING and in_state_s > facts.grace_s + KILL_S:
+    if facts.state is State.STOPPING and in_state_s > facts.longest_stop_s:
         return Event.STUCK
     if facts.state is State.STUCK and in_state_s > STUCK_S:
         return Event.FAIL

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from agents.wire.ids import uuid7
-from agents.wire.names import Origin, Phase
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from agents.wire.ids import uuid7
+from agents.wire.names import Origin, Phase
 from console.evictions import lifecycle
 from console.inventory.models import Gpu
+from console.policies.rules import Default
 from console.scheduling.models import Placement, Round
 
 
@@ -24,9 +25,8 @@ class Eviction(models.Model):
         WANTED = "wanted"
         DONE = "done"
 
-    class Default(models.TextChoices):
-        RUN = "run", "it runs"
-        KEEP = "keep", "it is dropped"
+    # What happens without a decision, as the one line says it.
+    DEFAULTS = ((Default.RUN.value, "it runs"), (Default.KEEP.value, "it is dropped"))
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     placement = models.ForeignKey(Placement, models.CASCADE, related_name="evictions")
@@ -42,7 +42,7 @@ class Eviction(models.Model):
     )
     proposed_at = models.DateTimeField(db_index=True)
     deadline_at = models.DateTimeField(null=True, blank=True)
-    default = models.CharField(max_length=4, choices=Default.choices, blank=True)
+    default = models.CharField(max_length=4, choices=DEFAULTS, blank=True)
     dispatch_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     finished_first = models.BooleanField(default=False)
@@ -93,6 +93,9 @@ class EvictionPhase(models.Model):
         ordering = ["at"]
         constraints = [models.UniqueConstraint(fields=["eviction", "phase"], name="phase_once")]
 
+    def __str__(self) -> str:
+        return f"{self.phase} of {self.eviction_id}"
+
 
 class Silence(models.Model):
     """Keep running was chosen: this origin proposes nothing for this placement until then."""
@@ -100,3 +103,6 @@ class Silence(models.Model):
     placement = models.ForeignKey(Placement, models.CASCADE)
     origin = models.CharField(max_length=14)
     until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"no {self.origin} of {self.placement_id} until {self.until}"

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from agents.wire import policy
 from agents.wire.names import AGENT_ORIGINS, Origin, Signal
 from agents.wire.policy import AgentPolicy, Threshold
 from console.errors import Invalid
@@ -137,9 +138,7 @@ def parse(raw: Mapping[str, Any]) -> PolicyBody:
     try:
         body = msgspec.convert(raw, PolicyBody)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$")
-        path = where.strip("`.") or "body"
-        raise Invalid(f"{path}: {what}", {path: what}) from error
+        raise Invalid(f"This is no policy: {error}", {"body": str(error)}) from error
     if errors := check(body):
         raise Invalid("; ".join(f"{path}: {text}" for path, text in errors.items()), errors)
     return body
@@ -168,8 +167,8 @@ def _check_threshold(signal: Signal, threshold: Threshold) -> dict[str, str]:
     path = f"thresholds.{signal}"
     if signal not in SIGNAL_BOUNDS:
         return {path: "no threshold can be set on this signal"}
-    bounds, errors = SIGNAL_BOUNDS[signal], {}
-    errors |= _check_number(f"{path}.lower", threshold.lower, bounds)
+    bounds = SIGNAL_BOUNDS[signal]
+    errors = _check_number(f"{path}.lower", threshold.lower, bounds)
     errors |= _check_number(f"{path}.upper", threshold.upper, bounds)
     errors |= _check_number(f"{path}.lower_dwell_s", threshold.lower_dwell_s, DWELL)
     errors |= _check_number(f"{path}.upper_dwell_s", threshold.upper_dwell_s, DWELL)
@@ -247,12 +246,21 @@ def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
 
 def to_agent_policy(policy_id: int, number: int, name: str, body: PolicyBody) -> AgentPolicy:
     """The part of `body` that a node needs, as version `number` of policy `name`."""
-    shared = {
-        field: getattr(body, field)
-        for field in AgentPolicy.__struct_fields__
-        if field in PolicyBody.__struct_fields__
+    return AgentPolicy(policy_id=policy_id, version=number, name=name, **_shared(body))
+
+
+def longest_stop_s(body: PolicyBody, grace_s: float) -> float:
+    """From the order to stop to the memory returned, or failed, at most."""
+    return policy.longest_stop_s(to_agent_policy(0, 0, "", body), grace_s)
+
+
+def _shared(source: PolicyBody | AgentPolicy) -> dict[str, Any]:
+    """The fields that a policy body and its node's part have in common."""
+    return {
+        name: getattr(source, name)
+        for name in AgentPolicy.__struct_fields__
+        if name in PolicyBody.__struct_fields__
     }
-    return AgentPolicy(policy_id=policy_id, version=number, name=name, **shared)
 
 
 # --- where a new policy starts from -------------------------------------------------------
@@ -267,54 +275,20 @@ _LANES: Final[dict[Origin, Lane]] = {
     Origin.CANCEL: Lane(Mode.AUTOMATIC, undo_s=0.0),
 }
 
-_BALANCED: Final = PolicyBody(
-    thresholds={
-        Signal.ONLINE_P99: Threshold(1.0, 1.5, required=True),
-        Signal.MEMORY: Threshold(85, 93, required=True),
-        Signal.SM_ACTIVITY: Threshold(90, 97, 5, 5, required=True),
-        Signal.TEMPERATURE: Threshold(80, 87, 10, 10),
-        Signal.PCIE_RX: Threshold(60, 80, 5, 5),
-        Signal.SM_CLOCK: Threshold(75, 60, 10, 10),
-    },
-    lanes=_LANES,
-)
-_CONSERVATIVE: Final = msgspec.structs.replace(
-    _BALANCED,
-    thresholds={
-        Signal.ONLINE_P99: Threshold(0.9, 1.25, 2, 2, required=True),
-        Signal.MEMORY: Threshold(75, 88, required=True),
-        Signal.SM_ACTIVITY: Threshold(80, 92, 3, 3, required=True),
-        Signal.TEMPERATURE: Threshold(76, 83, 10, 10),
-        Signal.PCIE_RX: Threshold(45, 65, 5, 5),
-        Signal.SM_CLOCK: Threshold(85, 70, 10, 10),
-    },
-    memory_reserve_percent=8.0,
-    duty_unhealthy_percent=20.0,
-    sm_reserve_percent=20.0,
-    min_gpu_headroom_percent=10.0,
-    move_min_gain=0.2,
-)
-_AGGRESSIVE: Final = msgspec.structs.replace(
-    _BALANCED,
-    thresholds={
-        Signal.ONLINE_P99: Threshold(1.0, 1.8, 5, 5, required=True),
-        Signal.MEMORY: Threshold(90, 95, required=True),
-        Signal.SM_ACTIVITY: Threshold(95, 99, 8, 8, required=True),
-        Signal.TEMPERATURE: Threshold(83, 89, 15, 15),
-        Signal.PCIE_RX: Threshold(75, 90, 8, 8),
-        Signal.SM_CLOCK: Threshold(65, 50, 15, 15),
-    },
-    memory_reserve_percent=4.0,
-    duty_unhealthy_percent=60.0,
-    sm_reserve_percent=5.0,
-    min_gpu_headroom_percent=2.0,
-    move_min_gain=0.05,
-)
+
+def _body(limits: AgentPolicy, move_min_gain: float, min_gpu_headroom_percent: float) -> PolicyBody:
+    return PolicyBody(
+        **_shared(limits),
+        move_min_gain=move_min_gain,
+        min_gpu_headroom_percent=min_gpu_headroom_percent,
+        lanes=_LANES,
+    )
+
 
 PRESETS: Final[Mapping[str, PolicyBody]] = {
-    "conservative": _CONSERVATIVE,
-    "balanced": _BALANCED,
-    "aggressive": _AGGRESSIVE,
+    "conservative": _body(policy.conservative(0, 0), 0.2, 10.0),
+    "balanced": _body(policy.balanced(0, 0), 0.1, 5.0),
+    "aggressive": _body(policy.aggressive(0, 0), 0.05, 2.0),
 }
 
 
@@ -325,6 +299,7 @@ def presets(demo: bool) -> Mapping[str, PolicyBody]:
 
 def at_demo_pace(body: PolicyBody) -> PolicyBody:
     """`body` with the same limits, and times short enough to watch."""
+    short = policy.demo(0, 0)
     thresholds = {
         signal: msgspec.structs.replace(threshold, lower_dwell_s=3.0, upper_dwell_s=3.0)
         for signal, threshold in body.thresholds.items()
@@ -332,15 +307,14 @@ def at_demo_pace(body: PolicyBody) -> PolicyBody:
     return msgspec.structs.replace(
         body,
         thresholds=thresholds,
-        missing_dwell_s=6.0,
-        cooldown_s=20.0,
-        cooldown_max_s=120.0,
-        cooldown_window_s=300.0,
-        grace_s=8.0,
-        emergency_deadline_s=5.0,
-        slo_dwell_s=20.0,
+        **{name: getattr(short, name) for name in _TIMES},
         lanes={origin: _demo_lane(lane) for origin, lane in body.lanes.items()},
     )
+
+
+_TIMES: Final = tuple(
+    name for name in SCALAR_BOUNDS if name in AgentPolicy.__struct_fields__ and name.endswith("_s")
+)
 
 
 def _demo_lane(lane: Lane) -> Lane:

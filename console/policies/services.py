@@ -53,7 +53,7 @@ def save_version(
 
 def require_author(user: User, policy: Policy) -> None:
     """Raises PermissionDenied unless `user` may change every pool that `policy` governs."""
-    pools = list(policy.pool_set.all())
+    pools: list[Pool | None] = [*policy.pool_set.all()]
     for pool in pools or [None]:
         access.require(user, Role.POLICY_AUTHOR, pool)
 
@@ -87,7 +87,8 @@ def _next_version(
 
 def _somebody_was_first(policy: Policy) -> SomebodyWasFirst:
     fresh = PolicyVersion.objects.select_related("author").filter(policy=policy).first()
-    who = (fresh.author.get_full_name() or fresh.author.get_username()) if fresh and fresh.author else "Somebody"
+    author = fresh.author if fresh else None
+    who = (author.get_full_name() or author.get_username()) if author else "Somebody"
     number = fresh.number if fresh else 1
     return SomebodyWasFirst(
         f"{who} was first and saved version {number} of {policy.name} while you were editing."

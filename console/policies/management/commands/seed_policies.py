@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from console.policies import services
-from console.policies.models import Policy
+from console.policies.models import Policy, PolicyVersion
 
 
 class Command(BaseCommand):
@@ -20,9 +20,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, demo: bool, **options: Any) -> None:
         services.ensure_defaults(timezone.now(), demo)
-        names = ", ".join(f"{policy.name} v{policy.current.number}" for policy in _all())
-        self.stdout.write(f"Policies: {names}")
+        self.stdout.write(f"Policies: {', '.join(str(version) for version in _current())}")
 
 
-def _all() -> list[Policy]:
-    return list(Policy.objects.select_related("current").exclude(current=None))
+def _current() -> list[PolicyVersion]:
+    ids = Policy.objects.exclude(current=None).values("current")
+    return list(PolicyVersion.objects.select_related("policy").filter(pk__in=ids))

@@ -1,0 +1,567 @@
+"""The only writer of an eviction's state. What may follow what is in lifecycle.py.
+
+Each change is one compare-and-set in one transaction with its audit entry; whoever comes second
+gets SomebodyWasFirst, which is a normal answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+
+from agents.wire.messages import Event as NodeReport
+from agents.wire.names import EndReason, Origin, Phase, PlacementState
+from console import doorbell
+from console.accounts import access
+from console.accounts.models import Role, User
+from console.announce import announce
+from console.audit import services as audit
+from console.audit.services import Actor
+from console.errors import Refused, SomebodyWasFirst
+from console.evictions import lifecycle, words
+from console.evictions.lifecycle import Entry, Event, State
+from console.evictions.models import Eviction, EvictionPhase, Silence
+from console.inventory import nodes
+from console.inventory.models import Gpu, Node, Pool
+from console.policies import rules
+from console.policies import services as policies
+from console.policies.rules import Default, Lane
+from console.scheduling.models import Placement, Round
+
+log = logging.getLogger(__name__)
+
+CLOCK: Final = audit.system("evictions")
+NOBODY: Final = UUID(int=0)
+# One tick handles no more than this; the next one comes a second later.
+TICK_ROWS: Final = 500
+# After an undo there is at least this long until the deadline decides.
+AFTER_UNDO_S: Final = 60.0
+
+WITH_ALL: Final = (
+    "placement__job__team",
+    "gpu__node__pool__policy__current__policy",
+    "to_gpu__node",
+    "decided_by",
+    "reviewed_by",
+)
+
+
+# --- how an eviction begins ---------------------------------------------------------------
+
+
+def propose(
+    placement: Placement,
+    origin: Origin,
+    why: str,
+    evidence: dict[str, Any],
+    now: datetime,
+    *,
+    to_gpu: Gpu | None = None,
+    round: Round | None = None,
+    cause_id: UUID | None = None,
+) -> Eviction | None:
+    """A wish of the console, decided as the lane of `origin` says.
+
+    None when a person silenced this origin for the placement, or when one is open already.
+    """
+    if is_silenced(placement, origin, now) or _open(placement):
+        return None
+    pool = placement.gpu.node.pool
+    lane = policies.lane_for(pool, origin)
+    entry = lifecycle.enter(lane, gone_by_themselves(pool, origin, now), now)
+    facts = {"to_gpu": to_gpu, "round": round, "cause_id": cause_id, "evidence": evidence}
+    with transaction.atomic():
+        eviction = _create(placement, origin, entry, why, now, **facts)
+        if eviction:
+            _tell(eviction, CLOCK, "eviction.propose", now, reason=why)
+    return eviction
+
+
+def request(
+    placement: Placement,
+    origin: Origin,
+    actor: Actor,
+    reason: str,
+    now: datetime,
+    *,
+    cause_id: UUID | None = None,
+) -> Eviction:
+    """What a person, or a rule that needs no person, has decided; the time to undo runs.
+
+    Takes the place of one that is not under way yet; returns the open one when the node was told
+    already. Raises Refused when the placement has ended.
+    """
+    if placement.state == PlacementState.ENDED:
+        raise Refused(f"{placement} has ended already, so there is nothing to evict.")
+    lane = policies.lane_for(placement.gpu.node.pool, origin)
+    with transaction.atomic():
+        if running := _make_room(placement, actor, now, lifecycle.UNDER_WAY):
+            return running
+        facts = {"reason": reason, "decided_by": actor.user, "decided_at": now}
+        entry = lifecycle.decided(lane, now)
+        eviction = _create(placement, origin, entry, reason, now, cause_id=cause_id, **facts)
+        if eviction is None:
+            raise SomebodyWasFirst(f"Another eviction of {placement} began just now.")
+        _tell(eviction, actor, "eviction.request", now, reason=reason)
+        doorbell.ring(doorbell.TICK_EVICTIONS)
+    return eviction
+
+
+def _create(
+    placement: Placement, origin: Origin, entry: Entry, why: str, now: datetime, **facts: Any
+) -> Eviction | None:
+    version = policies.version_for(placement.gpu.node.pool)
+    ruled_by = {"policy": str(version), "policy_slug": version.policy.slug}
+    values: dict[str, Any] = {
+        "placement": placement,
+        "gpu": placement.gpu,
+        "origin": origin,
+        "state": entry.state,
+        "state_since": now,
+        "proposed_at": now,
+        "deadline_at": entry.deadline_at,
+        "default": entry.default or "",
+        "dispatch_at": entry.dispatch_at,
+        "why": why[:300],
+        "evidence": facts.pop("evidence", {}) | ruled_by,
+        "grace_s": rules.parse(version.body).grace_s,
+        "expected_lost_work_s": placement.unsaved_work_s,
+    }
+    try:
+        with transaction.atomic():
+            return Eviction.objects.create(**values | facts)
+    except IntegrityError:  # one is open: the constraint saw what our look before could not
+        return None
+
+
+def _make_room(
+    placement: Placement, actor: Actor, now: datetime, keep: Collection[str]
+) -> Eviction | None:
+    """The open eviction when its state is one to `keep`; any other open one is superseded."""
+    eviction = _open(placement)
+    if eviction is None or eviction.state in keep:
+        return eviction
+    _move(eviction, Event.SUPERSEDE, actor, now, ended_at=now)
+    return None
+
+
+def is_silenced(placement: Placement, origin: Origin, now: datetime) -> bool:
+    """True while "keep running" holds for this origin and placement."""
+    return Silence.objects.filter(placement=placement, origin=origin, until__gt=now).exists()
+
+
+def gone_by_themselves(pool: Pool, origin: Origin, now: datetime) -> int:
+    """How many of this origin went in the last hour without a person's word."""
+    return Eviction.objects.filter(
+        gpu__node__pool=pool,
+        origin=origin,
+        decided_by=None,
+        dispatch_at__gt=now - timedelta(hours=1),
+    ).count()
+
+
+# --- what people decide -------------------------------------------------------------------
+
+
+def approve(eviction_id: UUID, user: User, reason: str, now: datetime) -> Eviction:
+    """Evict, once the time to undo is over. Raises PermissionDenied, Refused, SomebodyWasFirst."""
+    eviction = load_for_approver(eviction_id, user)
+    _still(eviction, (State.PROPOSED,), now)
+    _require_fresh(eviction)
+    lane = _lane(eviction)
+    with transaction.atomic():
+        _move(
+            eviction,
+            Event.APPROVE,
+            audit.person(user),
+            now,
+            reason=reason,
+            decided_by=user,
+            decided_at=now,
+            dispatch_at=now + timedelta(seconds=lane.undo_s),
+        )
+        doorbell.ring(doorbell.TICK_EVICTIONS)
+    return eviction
+
+
+def keep(eviction_id: UUID, user: User, reason: str, now: datetime) -> Eviction:
+    """Keep the job running, and silence this origin for it. Raises as `approve` does."""
+    eviction = load_for_approver(eviction_id, user)
+    _still(eviction, lifecycle.UNDECIDED, now)
+    with transaction.atomic():
+        _reject(eviction, user, reason, now)
+        until = now + timedelta(seconds=_lane(eviction).silent_s)
+        Silence.objects.create(placement=eviction.placement, origin=eviction.origin, until=until)
+    return eviction
+
+
+def undo(eviction_id: UUID, user: User, now: datetime) -> Eviction:
+    """Take an approval back before it goes out: a proposal waits again, a wish is withdrawn.
+
+    Raises PermissionDenied, and IllegalTransition once the node was told.
+    """
+    eviction = load_for_approver(eviction_id, user)
+    lifecycle.next_state(
+        State(eviction.state), Event.UNDO, str(eviction), words.story(eviction, now)
+    )
+    with transaction.atomic():
+        if eviction.deadline_at is None:
+            _reject(eviction, user, "Withdrawn", now)
+            return eviction
+        _move(
+            eviction,
+            Event.UNDO,
+            audit.person(user),
+            now,
+            deadline_at=max(eviction.deadline_at, now + timedelta(seconds=AFTER_UNDO_S)),
+            dispatch_at=None,
+            decided_by=None,
+            decided_at=None,
+        )
+    return eviction
+
+
+def review(eviction_ids: Iterable[UUID], user: User, reason: str, now: datetime) -> int:
+    """Mark as looked at, after the fact; how many were still waiting for it."""
+    done = 0
+    with transaction.atomic():
+        for eviction_id in eviction_ids:
+            done += _review(load_for_approver(eviction_id, user), user, reason, now)
+    return done
+
+
+def _review(eviction: Eviction, user: User, reason: str, now: datetime) -> bool:
+    waiting = Eviction.objects.filter(pk=eviction.pk, review=Eviction.Review.WANTED)
+    changed = waiting.update(review=Eviction.Review.DONE, reviewed_by=user, reviewed_at=now)
+    if changed:
+        _tell(eviction, audit.person(user), "eviction.review", now, reason=reason)
+    return bool(changed)
+
+
+def _reject(eviction: Eviction, user: User, reason: str, now: datetime) -> None:
+    decision: dict[str, Any] = {"reason": reason, "decided_by": user, "decided_at": now}
+    _move(eviction, Event.KEEP, audit.person(user), now, ended_at=now, **decision)
+
+
+def load(eviction_id: UUID) -> Eviction:
+    """With all that a page or a sentence about it needs. Raises Eviction.DoesNotExist."""
+    return Eviction.objects.select_related(*WITH_ALL).get(pk=eviction_id)
+
+
+def load_for_approver(eviction_id: UUID, user: User) -> Eviction:
+    """Raises PermissionDenied unless `user` may decide in the pool of the GPU."""
+    eviction = load(eviction_id)
+    access.require(user, Role.APPROVER, eviction.gpu.node.pool)
+    return eviction
+
+
+def _still(eviction: Eviction, states: Collection[str], now: datetime) -> None:
+    if eviction.state not in states:
+        raise SomebodyWasFirst(words.story(eviction, now))
+
+
+def _require_fresh(eviction: Eviction) -> None:
+    node = eviction.gpu.node
+    if node.state in (Node.State.STALE, Node.State.LOST):
+        raise Refused(
+            f"{node} does not answer, so what you see of it is old. "
+            "Decide when it is back, or keep the job running."
+        )
+
+
+def _lane(eviction: Eviction) -> Lane:
+    return policies.lane_for(eviction.gpu.node.pool, Origin(eviction.origin))
+
+
+# --- what the clock does ------------------------------------------------------------------
+
+
+def tick(now: datetime) -> int:
+    """Do all that is due: dispatch, defaults, stops that are stuck. How many rows changed."""
+    return sum(_tick_one(eviction, now) for eviction in _candidates(now))
+
+
+def _candidates(now: datetime) -> QuerySet[Eviction]:
+    due = (
+        Q(state=State.APPROVED, dispatch_at__lte=now)
+        | Q(state=State.PROPOSED, deadline_at__lte=now)
+        | Q(state__in=(State.STOPPING, State.STUCK))
+        | Q(placement__state=PlacementState.ENDED)
+    )
+    rows = Eviction.objects.filter(due, state__in=lifecycle.OPEN).select_related(*WITH_ALL)
+    return rows.order_by("proposed_at")[:TICK_ROWS]
+
+
+def _tick_one(eviction: Eviction, now: datetime) -> bool:
+    try:
+        with transaction.atomic():
+            if eviction.placement.state == PlacementState.ENDED:
+                return _end(eviction, CLOCK, eviction.placement.end_reason, {}, now)
+            event = lifecycle.due(_timing(eviction, now), now)
+            if event:
+                _BY_CLOCK[event](eviction, now)
+            return event is not None
+    except SomebodyWasFirst as error:
+        log.info("%s", error)
+        return False
+
+
+def _timing(eviction: Eviction, now: datetime) -> lifecycle.Timing:
+    return lifecycle.Timing(
+        state=State(eviction.state),
+        state_since=eviction.state_since,
+        deadline_at=eviction.deadline_at,
+        default=Default(eviction.default) if eviction.default else None,
+        dispatch_at=eviction.dispatch_at,
+        longest_stop_s=_longest_stop_s(eviction),
+        node_answers=eviction.gpu.node.state == Node.State.CONNECTED,
+        within_budget=_may_run_by_itself(eviction, now),
+    )
+
+
+def _may_run_by_itself(eviction: Eviction, now: datetime) -> bool:
+    if eviction.state != State.PROPOSED or eviction.default != Default.RUN:
+        return True
+    gone = gone_by_themselves(eviction.gpu.node.pool, Origin(eviction.origin), now)
+    return lifecycle.within_budget(_lane(eviction), gone)
+
+
+def _longest_stop_s(eviction: Eviction) -> float:
+    body = policies.rules_for(eviction.gpu.node.pool)
+    return rules.longest_stop_s(body, eviction.grace_s)
+
+
+def _dispatch(eviction: Eviction, now: datetime) -> None:
+    _move(eviction, Event.DISPATCH, CLOCK, now)
+    nodes.touch([eviction.gpu.node_id], now)
+
+
+def _run_by_default(eviction: Eviction, now: datetime) -> None:
+    _move(eviction, Event.RUN_BY_DEFAULT, CLOCK, now, decided_at=now, dispatch_at=now)
+    _dispatch(eviction, now)
+
+
+def _drop_by_default(eviction: Eviction, now: datetime) -> None:
+    _move(eviction, Event.DROP_BY_DEFAULT, CLOCK, now, ended_at=now)
+
+
+def _stuck(eviction: Eviction, now: datetime) -> None:
+    _move(eviction, Event.STUCK, CLOCK, now, said="it did not stop within its time")
+
+
+def _fail(eviction: Eviction, now: datetime) -> None:
+    _move(eviction, Event.FAIL, CLOCK, now, ended_at=now)
+    why = f"{eviction.placement.job} could not be stopped; eviction {eviction.pk}"
+    if not eviction.gpu.disabled:
+        nodes.disable_gpu(eviction.gpu, CLOCK, why, now)
+
+
+_BY_CLOCK: Final = {
+    Event.DISPATCH: _dispatch,
+    Event.RUN_BY_DEFAULT: _run_by_default,
+    Event.DROP_BY_DEFAULT: _drop_by_default,
+    Event.STUCK: _stuck,
+    Event.FAIL: _fail,
+}
+
+
+# --- what the node reports ----------------------------------------------------------------
+# Reports may come twice, late, and after the end of what they tell; none of that is an error.
+
+
+def agent_started(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
+    """The node began a stop by itself. None when it names a placement that is not its own.
+
+    An open eviction of the placement is superseded; one with the same id is escalated.
+    """
+    placement = _placement(node, report)
+    if placement is None or report.eviction_id is None:
+        return None
+    actor, origin = audit.agent(node.name), Origin(report.data.get("origin", Origin.OVERLOAD))
+    with transaction.atomic():
+        known = Eviction.objects.select_related(*WITH_ALL).filter(pk=report.eviction_id).first()
+        if known:
+            return _escalate(known, node, origin, actor, now)
+        _make_room(placement, actor, now, keep=())
+        return _begun_by_agent(placement, origin, report, actor, now)
+
+
+def _begun_by_agent(
+    placement: Placement, origin: Origin, report: NodeReport, actor: Actor, now: datetime
+) -> Eviction | None:
+    data, at = report.data, _moment(report, now)
+    eviction = _create(
+        placement,
+        origin,
+        Entry(State.STOPPING),
+        str(data.get("why", "")),
+        now,
+        id=UUID(report.eviction_id),
+        proposed_at=at,
+        evidence={key: data[key] for key in ("signal", "value", "limit") if key in data},
+        reaction_ms=data.get("reaction_ms"),
+        review=Eviction.Review.WANTED
+        if lifecycle.wants_review(origin)
+        else Eviction.Review.NOT_NEEDED,
+    )
+    if eviction:
+        _tell(eviction, actor, "eviction.begin", now, reason=eviction.why, origin=origin)
+    return eviction
+
+
+def _escalate(
+    eviction: Eviction, node: Node, origin: Origin, actor: Actor, now: datetime
+) -> Eviction | None:
+    if eviction.gpu.node_id != node.pk:
+        return None
+    milder = Eviction.objects.filter(pk=eviction.pk, state__in=lifecycle.OPEN).exclude(
+        origin=Origin.EMERGENCY
+    )
+    if origin is Origin.EMERGENCY and milder.update(origin=origin, review=Eviction.Review.WANTED):
+        reason = f"was {eviction.origin}"
+        _tell(eviction, actor, "eviction.escalate", now, reason=reason)
+        eviction.origin, eviction.review = origin, Eviction.Review.WANTED
+    return eviction
+
+
+def agent_phase(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
+    """A phase of the stop was reached. None when the node does not know this eviction."""
+    eviction = _of_node(node, report)
+    if eviction is None:
+        return None
+    phase = Phase(report.data["phase"])
+    with transaction.atomic():
+        EvictionPhase.objects.get_or_create(
+            eviction=eviction, phase=phase, defaults={"at": _moment(report, now)}
+        )
+        facts = _phase_facts(eviction, phase, report)
+        event = lifecycle.event_of(phase, State(eviction.state))
+        if (State(eviction.state), event) in lifecycle.TRANSITIONS:
+            _move(eviction, event, audit.agent(node.name), now, **facts)
+        else:
+            _note(eviction, **facts)
+    return eviction
+
+
+def _phase_facts(eviction: Eviction, phase: Phase, report: NodeReport) -> dict[str, Any]:
+    facts: dict[str, Any] = {"phase": lifecycle.furthest(eviction.phase, phase)}
+    if report.data.get("lost_work_s") is not None:
+        facts["lost_work_s"] = report.data["lost_work_s"]
+    if phase is Phase.MEMORY_RETURNED and eviction.freed_bytes is None:
+        facts["freed_bytes"] = report.data.get("memory_bytes") or eviction.placement.memory_bytes
+    return facts
+
+
+def agent_stuck(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
+    """The node says that the stop does not move. None when that is no longer so."""
+    eviction = _of_node(node, report)
+    if eviction is None or eviction.state != State.STOPPING:
+        return None
+    with transaction.atomic():
+        said = str(report.data.get("why", ""))
+        _move(eviction, Event.STUCK, audit.agent(node.name), now, said=said)
+    return eviction
+
+
+def placement_ended(placement: Placement, report: NodeReport | None, now: datetime) -> None:
+    """Close the open eviction of a placement that ended, for whatever reason."""
+    eviction = _open(placement)
+    if eviction is None:
+        return
+    data = report.data if report else {}
+    reason = str(data.get("reason") or placement.end_reason or EndReason.LOST)
+    actor = audit.agent(eviction.gpu.node.name) if report else CLOCK
+    with transaction.atomic():
+        _end(eviction, actor, reason, data, now)
+
+
+def _end(
+    eviction: Eviction, actor: Actor, reason: str, data: dict[str, Any], now: datetime
+) -> bool:
+    if eviction.state == State.STUCK:
+        _move(eviction, Event.GONE, actor, now)
+    facts: dict[str, Any] = {"ended_at": now}
+    if eviction.state not in lifecycle.UNDECIDED:
+        facts["finished_first"] = reason == EndReason.FINISHED
+        if data.get("lost_work_s") is not None:
+            facts["lost_work_s"] = data["lost_work_s"]
+    _move(eviction, Event.JOB_ENDED, actor, now, said=f"the job ended: {reason}", **facts)
+    return True
+
+
+def _placement(node: Node, report: NodeReport) -> Placement | None:
+    found = Placement.objects.select_related("job", "gpu__node__pool__policy__current__policy")
+    placement = found.filter(pk=report.placement_id or NOBODY, gpu__node=node).first()
+    if placement is None:
+        log.warning("%s reported placement %s, which is not its own", node, report.placement_id)
+    return placement
+
+
+def _of_node(node: Node, report: NodeReport) -> Eviction | None:
+    found = Eviction.objects.select_related(*WITH_ALL)
+    eviction = found.filter(pk=report.eviction_id or NOBODY, gpu__node=node).first()
+    if eviction is None:
+        log.warning("%s reported eviction %s, which is not its own", node, report.eviction_id)
+    return eviction
+
+
+def _moment(report: NodeReport, now: datetime) -> datetime:
+    """The agent's time, but never in our future."""
+    return min(datetime.fromtimestamp(report.at, UTC), now)
+
+
+# --- one change ---------------------------------------------------------------------------
+
+
+def _open(placement: Placement) -> Eviction | None:
+    rows = Eviction.objects.select_related(*WITH_ALL)
+    return rows.filter(placement=placement, state__in=lifecycle.OPEN).first()
+
+
+def _move(
+    eviction: Eviction,
+    event: Event,
+    actor: Actor,
+    now: datetime,
+    *,
+    said: str = "",
+    **fields: Any,
+) -> None:
+    """Compare-and-set with its audit entry. Raises IllegalTransition, SomebodyWasFirst."""
+    before = State(eviction.state)
+    after = _check(eviction, event, now)
+    if after != before:
+        fields |= {"state": after, "state_since": now}
+    if not Eviction.objects.filter(pk=eviction.pk, state=before).update(**fields):
+        raise SomebodyWasFirst(words.story(load(eviction.pk), now))
+    for name, value in fields.items():
+        setattr(eviction, name, value)
+    if after != before:
+        reason = said or str(fields.get("reason", ""))
+        _tell(eviction, actor, f"eviction.{event}", now, reason=reason, before=before, after=after)
+    else:
+        announce("evictions", id=eviction.pk, state=after, phase=eviction.phase)
+
+
+def _check(eviction: Eviction, event: Event, now: datetime) -> State:
+    story = words.story(eviction, now)
+    return lifecycle.next_state(State(eviction.state), event, str(eviction), story)
+
+
+def _note(eviction: Eviction, **fields: Any) -> None:
+    """Facts that come after the end; the state stays."""
+    Eviction.objects.filter(pk=eviction.pk).update(**fields)
+
+
+def _tell(
+    eviction: Eviction, actor: Actor, action: str, now: datetime, *, reason: str, **data: Any
+) -> None:
+    cause_id = eviction.cause_id or eviction.pk
+    audit.record(actor, action, eviction, now=now, reason=reason, cause_id=cause_id, **data)
+    announce("evictions", id=eviction.pk, state=eviction.state, phase=eviction.phase)
