@@ -18,11 +18,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from console.demo.processes import die_with_parent
 from tests.chromium import find_chromium, packaged_node
 from tests.report import Outcome, forbid_skips, judge
 from tests.services import postgres_server, redis_server, start_redis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "var" / "test"
@@ -42,7 +46,7 @@ UNTOLD = {*VARIABLES.values(), "MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
 @dataclass(frozen=True)
 class Stage:
     name: str
-    command: tuple[str | Path, ...]
+    command: Sequence[str | Path]
     deadline_s: float
     needs: frozenset[str] = frozenset()  # keys of VARIABLES
     report: Path | None = None
@@ -61,10 +65,11 @@ def pytest(name: str, *arguments: str, deadline_s: float, needs: str = "") -> St
 
 def node(name: str, deadline_s: float) -> Stage:
     report = REPORTS / f"{name}.xml"
-    files = sorted(ROOT.glob("tests/**/*.test.js"))
-    reporters = ("--test-reporter=spec", "--test-reporter-destination=stdout")
-    reporters += ("--test-reporter=junit", f"--test-reporter-destination={report}")
-    return Stage(name, (packaged_node(), "--test", *reporters, *files), deadline_s, report=report)
+    files = map(str, sorted(ROOT.glob("tests/**/*.test.js")))
+    to_terminal = ("--test-reporter=spec", "--test-reporter-destination=stdout")
+    to_report = ("--test-reporter=junit", f"--test-reporter-destination={report}")
+    command = [packaged_node(), "--test", *to_terminal, *to_report, *files]
+    return Stage(name, command, deadline_s, report=report)
 
 
 def stages() -> list[Stage]:

@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_django.fixtures import SettingsWrapper
+    from pytest_django import Settings
 
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=10_000)
@@ -35,7 +35,7 @@ def data_folder() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def static_files(settings: SettingsWrapper) -> None:
+def static_files(settings: Settings) -> None:
     """Static files under their plain names, so that no page test needs them collected first."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 START_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 10.0
-# PostgreSQL refuses to run as root; this is `nobody` on every Linux.
-NOBODY = 65534
+NOBODY = 65534  # on every Linux
 POSTGRES_SETTINGS = (
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
@@ -99,7 +98,7 @@ def start_postgres(binaries: Path, folder: Path) -> Iterator[str]:
     data = init_postgres(binaries, folder, password)
     settings = [*POSTGRES_SETTINGS, f"port={port}"]
     options = [part for setting in settings for part in ("-c", setting)]
-    with running([binaries / "postgres", "-D", data, *options], **as_nobody()) as process:
+    with running([binaries / "postgres", "-D", data, *options], user=postgres_user()) as process:
         url = f"postgresql://muxflow:{password}@127.0.0.1:{port}/postgres"
         wait_for(process, lambda: psycopg.connect(url).close(), psycopg.OperationalError)
         yield url
@@ -108,25 +107,25 @@ def start_postgres(binaries: Path, folder: Path) -> Iterator[str]:
 def init_postgres(binaries: Path, folder: Path, password: str) -> Path:
     data, password_file = folder / "data", folder / "password"
     password_file.write_text(password)
-    hand_to_nobody(folder)
-    options = ("--username=muxflow", "--auth=scram-sha-256", f"--pwfile={password_file}")
-    options += ("--encoding=UTF8", "--no-locale", "--no-sync", f"--pgdata={data}")
-    subprocess.run([binaries / "initdb", *options], check=True, capture_output=True, **as_nobody())
+    if user := postgres_user():
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, user, user)
+    access = ["--username=muxflow", "--auth=scram-sha-256", f"--pwfile={password_file}"]
+    content = ["--encoding=UTF8", "--no-locale", "--no-sync", f"--pgdata={data}"]
+    command = [str(binaries / "initdb"), *access, *content]
+    subprocess.run(command, check=True, capture_output=True, user=user, group=user)
     return data
 
 
-def as_nobody() -> dict[str, int]:
-    return {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
-
-
-def hand_to_nobody(folder: Path) -> None:
-    if os.geteuid() == 0:
-        for path in (folder, *folder.iterdir()):
-            os.chown(path, NOBODY, NOBODY)
+def postgres_user() -> int | None:
+    """PostgreSQL refuses to run as root."""
+    return NOBODY if os.geteuid() == 0 else None
 
 
 @contextmanager
-def running(command: Sequence[str | Path], **options: int) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    command: Sequence[str | Path], user: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server for as long as the block, and never longer than this process."""
     process = subprocess.Popen(
         command,
@@ -134,7 +133,8 @@ def running(command: Sequence[str | Path], **options: int) -> Iterator[subproces
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=die_with_parent,
-        **options,
+        user=user,
+        group=user,
     )
     try:
         yield process

@@ -12,7 +12,7 @@ import re
 import socket
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 import uvicorn
@@ -161,6 +161,6 @@ def axe() -> Axe:
     return check
 
 
-def describe(violation: dict) -> str:
+def describe(violation: dict[str, Any]) -> str:
     places = [re.sub(r"\s+", " ", node["html"])[:120] for node in violation["nodes"][:3]]
     return f"{violation['id']}: {violation['help']} {places}"
