@@ -1,18 +1,22 @@
 """What a sample says: plausible or missing, in the units that a policy's thresholds are written in.
 
-Wire units are in `names.UNITS`. Policy units: percent of the card for MEMORY, percent of the
-limit or maximum for POWER, SM_CLOCK and PCIE_RX, the ratio to its SLO for ONLINE_P99; all other
-signals keep their own unit.
+Wire units are in `names.UNITS`, policy units in `policy.Threshold`. A value that cannot be true
+is a missing one: drivers and exporters have printed 4294967295 % and INT64 sentinels, so every
+value passes the bounds below before anything is decided on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from agents.wire.names import SIGNALS, Signal
-from agents.wire.policy import AgentPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from agents.wire.policy import AgentPolicy, Threshold
 
 # One value a signal, in the order of `SIGNALS` and in wire units; None where missing.
 Values: TypeAlias = tuple[float | None, ...]
@@ -36,26 +40,149 @@ class Reading:
     has_slo: bool = False
 
     def get(self, signal: Signal) -> float | None:
-        return self.values[_POSITION[signal]]
+        return self.values[POSITIONS[signal]]
+
+    def could_have(self, signal: Signal) -> bool:
+        """False where a missing value means nothing: no SLO to compare with, no traffic, idle."""
+        if signal is Signal.ONLINE_P99:
+            return self.has_slo and self.get(Signal.ONLINE_QPS) != 0.0
+        if signal is Signal.SM_CLOCK:
+            return not _idle(self.values)
+        return True
 
 
-_POSITION = {signal: position for position, signal in enumerate(SIGNALS)}
+POSITIONS: Final = {signal: position for position, signal in enumerate(SIGNALS)}
+
+# Inclusive bounds in wire units. The upper ones are beyond any card of today: they are there to
+# tell a sentinel from a value, not a good value from a bad one.
+BOUNDS: Final[dict[Signal, tuple[float, float]]] = {
+    Signal.GPU_UTIL: (0.0, 100.0),
+    Signal.SM_ACTIVITY: (0.0, 100.0),
+    Signal.SM_OCCUPANCY: (0.0, 100.0),
+    Signal.MEMORY_BANDWIDTH: (0.0, 100.0),
+    Signal.SM_CLOCK: (1.0, 5_000.0),
+    Signal.MEMORY: (0.0, 1e13),
+    Signal.PCIE_RX: (0.0, 1e12),
+    Signal.TEMPERATURE: (1.0, 130.0),
+    Signal.POWER: (0.0, 3_000.0),
+    Signal.XID: (0.0, 999.0),
+    Signal.ONLINE_P99: (1e-6, 3.6e6),
+    Signal.ONLINE_QPS: (0.0, 1e9),
+}
+_BOUNDS_IN_ORDER: Final = tuple(BOUNDS[signal] for signal in SIGNALS)
+
+# NVIDIA's XID catalogue, by what we do about a code. Hardware: double-bit and uncontained memory
+# errors (48, 95, 140), failed row remapping (64), NVLink (74), a halted or lost controller (62,
+# 119, 120, 143), a card that fell off the bus (79).
+HARDWARE_XIDS: Final = frozenset({48, 62, 64, 74, 79, 95, 119, 120, 140, 143})
+# A client's fault that other clients of the same MPS server may share: an exception of the
+# graphics engine (13), an illegal access (31), a contained memory error (94).
+FAULT_XIDS: Final = frozenset({13, 31, 94})
+
+# An exporter that lost its counters reports no SM active while kernels run all the time.
+_UTIL_THAT_NEEDS_SMS: Final = 50.0
+# An idle card lowers its clock to save power; only the clock of a busy one says anything.
+_UTIL_THAT_NEEDS_CLOCK: Final = 10.0
+# Memory read from two sources may differ a little from the card's size.
+_MEMORY_SLACK: Final = 1.02
 
 
 def plausible(values: Values, gpu: GpuFacts) -> Values:
     """The same sample with every nonsense value turned into None (wire units in and out)."""
-    raise NotImplementedError
+    bounded = [
+        value if value is not None and low <= value <= high else None
+        for value, (low, high) in zip(values, _BOUNDS_IN_ORDER, strict=True)
+    ]
+    if _over(bounded[_MEMORY], gpu.memory_bytes * _MEMORY_SLACK):
+        bounded[_MEMORY] = None
+    if bounded[_SM] == 0.0 and _over(bounded[_UTIL], _UTIL_THAT_NEEDS_SMS):
+        bounded[_SM] = None
+    return tuple(bounded)
 
 
-def worst(samples: Iterable[Values]) -> Values:
-    """The worst value of each signal over some plausible samples: the least SM clock, the most of
-    all others."""
-    raise NotImplementedError
+_PLACES: Final = tuple(POSITIONS.items())
+_UTIL = POSITIONS[Signal.GPU_UTIL]
+_SM = POSITIONS[Signal.SM_ACTIVITY]
+_CLOCK = POSITIONS[Signal.SM_CLOCK]
+_MEMORY = POSITIONS[Signal.MEMORY]
+
+
+def _over(value: float | None, limit: float) -> bool:
+    return value is not None and value > limit
+
+
+def _idle(values: Values) -> bool:
+    util = values[_UTIL]
+    return util is not None and util <= _UTIL_THAT_NEEDS_CLOCK
+
+
+def worst(samples: Sequence[Values]) -> Values:
+    """The worst value of each signal over the plausible samples of one second: the least SM clock
+    of a busy card, the gravest XID, the most of all others. All None without samples."""
+    found = [_worst_of(signal, [sample[at] for sample in samples]) for signal, at in _PLACES]
+    busy = [sample[_CLOCK] for sample in samples if not _idle(sample)]
+    found[_CLOCK] = _worst_of(Signal.SM_CLOCK, busy or [sample[_CLOCK] for sample in samples])
+    return tuple(found)
+
+
+def _worst_of(signal: Signal, column: Iterable[float | None]) -> float | None:
+    present = [value for value in column if value is not None]
+    if not present:
+        return None
+    if signal is Signal.XID:
+        return max(present, key=xid_gravity)
+    return min(present) if signal is Signal.SM_CLOCK else max(present)
+
+
+def xid_gravity(code: float) -> int:
+    """2 for hardware (the GPU is quarantined), 1 for a fault of some client (offline work goes),
+    0 for what a driver only tells."""
+    return 2 if code in HARDWARE_XIDS else int(code in FAULT_XIDS)
 
 
 def reading(values: Values, gpu: GpuFacts, slo_p99_ms: float | None) -> Reading:
     """A sample in wire units as the policy sees it; nonsense becomes None."""
-    raise NotImplementedError
+    sane = list(plausible(values, gpu))
+    if _idle(tuple(sane)):
+        sane[_CLOCK] = None
+    for signal, whole in _wholes(gpu, slo_p99_ms):
+        position = POSITIONS[signal]
+        sane[position] = _part(sane[position], whole)
+    return Reading(tuple(sane), has_slo=slo_p99_ms is not None)
+
+
+def _wholes(gpu: GpuFacts, slo_p99_ms: float | None) -> tuple[tuple[Signal, float | None], ...]:
+    """What one policy unit of each relative signal is, in wire units."""
+    return (
+        (Signal.MEMORY, gpu.memory_bytes / 100.0),
+        (Signal.POWER, _hundredth(gpu.power_limit_w)),
+        (Signal.SM_CLOCK, _hundredth(gpu.sm_clock_max_mhz)),
+        (Signal.PCIE_RX, _hundredth(gpu.pcie_max_bytes_s)),
+        (Signal.ONLINE_P99, slo_p99_ms),
+    )
+
+
+def _hundredth(value: float | None) -> float | None:
+    return None if value is None else value / 100.0
+
+
+def _part(value: float | None, whole: float | None) -> float | None:
+    if value is None or whole is None or not whole > 0.0:
+        return None
+    part = value / whole
+    return part if math.isfinite(part) else None
+
+
+def beyond(signal: Signal, value: float, limit: float) -> bool:
+    """True when `value` is worse than `limit`: below it for the SM clock, above it for others."""
+    return value < limit if signal is Signal.SM_CLOCK else value > limit
+
+
+def limit_of(signal: Signal, threshold: Threshold, policy: AgentPolicy) -> float:
+    """The eviction limit. Memory's is the lower of its own and of what the reserve leaves."""
+    if signal is Signal.MEMORY:
+        return min(threshold.upper, 100.0 - policy.memory_reserve_percent)
+    return threshold.upper
 
 
 def headroom(sample: Reading, policy: AgentPolicy) -> tuple[float | None, Signal | None]:
@@ -63,4 +190,42 @@ def headroom(sample: Reading, policy: AgentPolicy) -> tuple[float | None, Signal
 
     0 at or over a threshold, 100 farthest away, (None, None) when no thresholded signal is read.
     """
-    raise NotImplementedError
+    distances = [
+        (_distance(signal, value, limit_of(signal, threshold, policy)), signal)
+        for signal, threshold in policy.thresholds.items()
+        if (value := sample.get(signal)) is not None
+    ]
+    return min(distances, default=(None, None))
+
+
+def _distance(signal: Signal, value: float, limit: float) -> float:
+    """Percent of the way left from the best possible value to the limit."""
+    best = 100.0 if signal is Signal.SM_CLOCK else 0.0
+    way = limit - best
+    left = (limit - value) / way if way else 0.0
+    return 100.0 * min(1.0, max(0.0, left))
+
+
+_WORDS: Final[dict[Signal, tuple[str, str]]] = {
+    Signal.GPU_UTIL: ("GPU utilisation", "{:.0f} %"),
+    Signal.SM_ACTIVITY: ("SM activity", "{:.0f} %"),
+    Signal.SM_OCCUPANCY: ("SM occupancy", "{:.0f} %"),
+    Signal.MEMORY_BANDWIDTH: ("memory bandwidth", "{:.0f} %"),
+    Signal.SM_CLOCK: ("SM clock", "{:.0f} % of its maximum"),
+    Signal.MEMORY: ("memory", "{:.1f} % of the card"),
+    Signal.PCIE_RX: ("PCIe receive", "{:.0f} % of the link"),
+    Signal.TEMPERATURE: ("temperature", "{:.0f} °C"),
+    Signal.POWER: ("power", "{:.0f} % of its limit"),
+    Signal.XID: ("XID", "{:.0f}"),
+    Signal.ONLINE_P99: ("online p99", "{:.2f} × its SLO"),
+    Signal.ONLINE_QPS: ("online load", "{:.0f} requests/s"),
+}
+
+
+def name(signal: Signal) -> str:
+    return _WORDS[signal][0]
+
+
+def amount(signal: Signal, value: float) -> str:
+    """A value in policy units, as people read it."""
+    return _WORDS[signal][1].format(value)

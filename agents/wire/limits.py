@@ -21,6 +21,7 @@ LEASE_RENEWAL_S: Final = 10.0
 MAX_SKEW_S: Final = 2.0
 
 # How long each step after the checkpoint window may take before the next, harder one is due.
+GATE_S: Final = 1.0
 QUIESCE_S: Final = 2.0
 RELEASE_S: Final = 2.0
 EXIT_S: Final = 3.0

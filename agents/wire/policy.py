@@ -155,5 +155,5 @@ PRESETS: Final[dict[str, Callable[[int, int], AgentPolicy]]] = {
 def longest_stop_s(policy: AgentPolicy, grace_s: float | None = None) -> float:
     """The longest that a stop can take from its order to memory returned or failed."""
     window_s = policy.emergency_deadline_s + (policy.grace_s if grace_s is None else grace_s)
-    drain_s = limits.QUIESCE_S + limits.RELEASE_S + limits.EXIT_S
+    drain_s = limits.GATE_S + limits.QUIESCE_S + limits.RELEASE_S + limits.EXIT_S
     return window_s + drain_s + limits.TERMINATE_S + limits.KILL_S + limits.MEMORY_RETURN_S

@@ -1,0 +1,111 @@
+"""How long one signal has been where it is, against its two limits. Pure.
+
+Runs are counted on wire samples only and in seconds actually watched: a gap in the samples, a
+restart of the agent or a missing value never completes a dwell. Going worse needs the *last*
+values of consecutive seconds, so one noisy sample goes nowhere; going better needs the *worst*
+values, so one good sample does not either.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from agents.sysmonitor.signals import beyond
+
+if TYPE_CHECKING:
+    from agents.wire.names import Signal
+    from agents.wire.policy import Threshold
+
+# However short a dwell a policy names, this many seconds must agree.
+LEAST_SAMPLES: Final = 2
+
+
+class Dwell(msgspec.Struct, frozen=True):
+    """The present runs of one signal.
+
+    `over`, `raised`: last values beyond the upper, the lower limit; `clear`, `settled`: worst
+    values within them. `seen_over`: the newest value seen was beyond the upper limit.
+    """
+
+    over_s: float = 0.0
+    over_n: int = 0
+    raised_s: float = 0.0
+    raised_n: int = 0
+    clear_s: float = 0.0
+    clear_n: int = 0
+    settled_s: float = 0.0
+    settled_n: int = 0
+    missing_s: float = 0.0
+    present: bool = False
+    seen_over: bool = False
+
+
+def advance(
+    dwell: Dwell,
+    signal: Signal,
+    threshold: Threshold,
+    limit: float,
+    last: float | None,
+    worst: float | None,
+    dt_s: float,
+) -> Dwell:
+    """The runs after one more second; `limit` is the eviction limit that holds."""
+    if last is None or worst is None:
+        return _unseen(dwell, dt_s)
+    over = _run(dwell.over_s, dwell.over_n, beyond(signal, last, limit), dt_s)
+    raised = _run(dwell.raised_s, dwell.raised_n, beyond(signal, last, threshold.lower), dt_s)
+    clear = _run(dwell.clear_s, dwell.clear_n, not beyond(signal, worst, limit), dt_s)
+    settled = _run(
+        dwell.settled_s, dwell.settled_n, not beyond(signal, worst, threshold.lower), dt_s
+    )
+    seen_over = beyond(signal, last, limit)
+    return Dwell(*over, *raised, *clear, *settled, present=True, seen_over=seen_over)
+
+
+def _run(run_s: float, run_n: int, holds: bool, dt_s: float) -> tuple[float, int]:
+    """The length of an unbroken run: its first sample opens it, each later one adds its second."""
+    if not holds:
+        return 0.0, 0
+    return (run_s + dt_s if run_n else 0.0), run_n + 1
+
+
+def _unseen(dwell: Dwell, dt_s: float) -> Dwell:
+    """A missing value proves nothing: it ends each run but `raised`, which only pauses, so that a
+    source that fails every other second cannot hide a busy GPU."""
+    return Dwell(
+        raised_s=dwell.raised_s,
+        raised_n=dwell.raised_n,
+        missing_s=dwell.missing_s + dt_s,
+        seen_over=dwell.seen_over,
+    )
+
+
+def rearmed(dwell: Dwell, *, crossed: bool) -> Dwell:
+    """At the moment of a freeze: both the way to an eviction and the way back start anew."""
+    seen_over = crossed or dwell.seen_over
+    return replace(dwell, over_s=0.0, over_n=0, clear_s=0.0, clear_n=0, seen_over=seen_over)
+
+
+def is_completed(dwell: Dwell, threshold: Threshold) -> bool:
+    return dwell.over_n >= LEAST_SAMPLES and dwell.over_s >= threshold.upper_dwell_s
+
+
+def is_raised(dwell: Dwell, threshold: Threshold) -> bool:
+    return dwell.raised_n >= LEAST_SAMPLES and dwell.raised_s >= threshold.lower_dwell_s
+
+
+def is_cleared(dwell: Dwell, threshold: Threshold) -> bool:
+    """Back under its limit for the dwell; a missing one counts unless it was last seen over it."""
+    if not dwell.present:
+        return not dwell.seen_over
+    return dwell.clear_n >= LEAST_SAMPLES and dwell.clear_s >= threshold.upper_dwell_s
+
+
+def is_settled(dwell: Dwell, threshold: Threshold) -> bool:
+    """Under its lower limit for the dwell; a missing one counts unless it was last seen raised."""
+    if not dwell.present:
+        return not dwell.raised_n
+    return dwell.settled_n >= LEAST_SAMPLES and dwell.settled_s >= threshold.lower_dwell_s
