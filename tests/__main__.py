@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "var" / "test"
-APART = ("--ignore=tests/browser", "--ignore=tests/contract")
+APART = ("--ignore=tests/browser", "--ignore=tests/contract", "--ignore=tests/demo")
 NO_TESTS_COLLECTED = 5
 # How a stage is told of a service.
 VARIABLES = {
@@ -65,10 +65,9 @@ def pytest(name: str, *arguments: str, deadline_s: float, needs: str = "") -> St
 
 def node(name: str, deadline_s: float) -> Stage:
     report = REPORTS / f"{name}.xml"
-    files = map(str, sorted(ROOT.glob("tests/**/*.test.js")))
     to_terminal = ("--test-reporter=spec", "--test-reporter-destination=stdout")
     to_report = ("--test-reporter=junit", f"--test-reporter-destination={report}")
-    command = [packaged_node(), "--test", *to_terminal, *to_report, *files]
+    command = [packaged_node(), "--test", *to_terminal, *to_report, "tests/**/*.test.js"]
     return Stage(name, command, deadline_s, report=report)
 
 
@@ -100,6 +99,8 @@ def stages() -> list[Stage]:
             "browser", "tests/browser", "-p", "no:randomly",
             deadline_s=240, needs="postgres redis chromium",
         ),
+        # The product as `make demo` starts it, which brings all it needs.
+        pytest("demo", "tests/demo", "-p", "no:randomly", deadline_s=400),
     ]  # fmt: skip
 
 
