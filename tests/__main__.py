@@ -39,8 +39,8 @@ VARIABLES = {
     "embedded": "REDIS_URL",
     "chromium": "MUXFLOW_CHROMIUM",
 }
-# `make` tells its children about its own job server, which a nested `make` must not join.
-UNTOLD = {*VARIABLES.values(), "MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
+# The services of other stages, and make's own job server, which a nested `make` must not join.
+UNTOLD = {*VARIABLES.values(), "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "DJANGO_SETTINGS_MODULE"}
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,17 @@ class Services:
 
     def environment(self, stage: Stage) -> dict[str, str]:
         """What a stage is told: the services it needs and no others."""
-        told = {name: value for name, value in os.environ.items() if name not in UNTOLD}
+        told = {name: value for name, value in os.environ.items() if is_told(name)}
         told["MUXFLOW_VAR_DIR"] = str(REPORTS / stage.name)
         told["MUXFLOW_REDIS_PREFIX"] = f"test-{stage.name}"
         for need in stage.needs:
             told[VARIABLES[need]] = getattr(self, need)
         return told
+
+
+def is_told(name: str) -> bool:
+    """Settings of the person's own console are not those of a test run."""
+    return name not in UNTOLD and (name == "MUXFLOW_DATA" or not name.startswith("MUXFLOW_"))
 
 
 def main(names: list[str]) -> int:
