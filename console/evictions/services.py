@@ -355,8 +355,8 @@ def _stuck(eviction: Eviction, now: datetime) -> None:
     _move(eviction, Event.STUCK, CLOCK, now, said="it did not stop within its time")
 
 
-def _fail(eviction: Eviction, now: datetime) -> None:
-    _move(eviction, Event.FAIL, CLOCK, now, ended_at=now)
+def _fail(eviction: Eviction, now: datetime, actor: Actor = CLOCK, said: str = "") -> None:
+    _move(eviction, Event.FAIL, actor, now, said=said, ended_at=now)
     why = f"{eviction.placement.job} could not be stopped; eviction {eviction.pk}"
     if not eviction.gpu.disabled:
         nodes.disable_gpu(eviction.gpu, CLOCK, why, now)
@@ -395,17 +395,16 @@ def agent_started(node: Node, report: NodeReport, now: datetime) -> Eviction | N
 def _begun_by_agent(
     placement: Placement, origin: Origin, report: NodeReport, actor: Actor, now: datetime
 ) -> Eviction | None:
-    data, at = report.data, _moment(report, now)
     eviction = _create(
         placement,
         origin,
         Entry(State.STOPPING),
-        str(data.get("why", "")),
+        _why(report),
         now,
         id=UUID(report.eviction_id),
-        proposed_at=at,
-        evidence={key: data[key] for key in ("signal", "value", "limit") if key in data},
-        reaction_ms=data.get("reaction_ms"),
+        proposed_at=_moment(report, now),
+        evidence=_evidence(report),
+        reaction_ms=report.data.get("reaction_ms"),
         review=Eviction.Review.WANTED
         if lifecycle.wants_review(origin)
         else Eviction.Review.NOT_NEEDED,
@@ -458,14 +457,37 @@ def _phase_facts(eviction: Eviction, phase: Phase, report: NodeReport) -> dict[s
     return facts
 
 
+def agent_proposed(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
+    """The node saw an SLO missed at lowered duty; the lane `slo` says who decides.
+
+    None for a placement that is not its own, and for the same reasons as `propose`.
+    """
+    placement = _placement(node, report)
+    if placement is None:
+        return None
+    return propose(placement, Origin.SLO, _why(report), _evidence(report), now)
+
+
 def agent_stuck(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
     """The node says that the stop does not move. None when that is no longer so."""
     eviction = _of_node(node, report)
     if eviction is None or eviction.state != State.STOPPING:
         return None
     with transaction.atomic():
-        said = str(report.data.get("why", ""))
-        _move(eviction, Event.STUCK, audit.agent(node.name), now, said=said)
+        _move(eviction, Event.STUCK, audit.agent(node.name), now, said=_why(report))
+    return eviction
+
+
+def agent_failed(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
+    """The node gave up on a stop; its GPU is taken out of use. None when it ended otherwise."""
+    eviction = _of_node(node, report)
+    if eviction is None or eviction.state not in (State.STOPPING, State.STUCK):
+        return None
+    with transaction.atomic():
+        actor, why = audit.agent(node.name), _why(report)
+        if eviction.state == State.STOPPING:
+            _move(eviction, Event.STUCK, actor, now, said=why)
+        _fail(eviction, now, actor, why)
     return eviction
 
 
@@ -509,6 +531,14 @@ def _of_node(node: Node, report: NodeReport) -> Eviction | None:
     if eviction is None:
         log.warning("%s reported eviction %s, which is not its own", node, report.eviction_id)
     return eviction
+
+
+def _why(report: NodeReport) -> str:
+    return str(report.data.get("why", ""))
+
+
+def _evidence(report: NodeReport) -> dict[str, Any]:
+    return {key: report.data[key] for key in ("signal", "value", "limit") if key in report.data}
 
 
 def _moment(report: NodeReport, now: datetime) -> datetime:

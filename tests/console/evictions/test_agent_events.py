@@ -1,0 +1,247 @@
+"""What nodes report: once, twice, late, out of order, and about what is not theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.wire.names import PHASES, EventKind, Origin
+from console.audit.models import Entry
+from console.evictions import services
+from console.evictions.lifecycle import State
+from console.evictions.models import Eviction, EvictionPhase
+from console.inventory.models import Gpu
+from tests.console.evictions.cast import (
+    NOW,
+    a_dispatched,
+    a_gpu_in_use,
+    a_phase,
+    a_placement,
+    a_proposal,
+    a_report,
+    a_start,
+    after,
+    an_approver,
+    an_end,
+    fresh,
+)
+from tests.console.inventory.cast import GIB, a_node
+
+pytestmark = pytest.mark.django_db
+
+
+def started(placement, origin=Origin.OVERLOAD) -> Eviction:
+    return services.agent_started(placement.gpu.node, a_start(placement, origin), NOW)
+
+
+def report_phase(eviction, phase, at=0.0, **data):
+    event = a_phase(eviction, phase, at, **data)
+    return services.agent_phase(eviction.gpu.node, event, after(at))
+
+
+def test_an_overload_enters_at_stopping_with_the_agents_id_and_evidence():
+    placement = a_placement()
+    report = a_start(placement)
+    eviction = services.agent_started(placement.gpu.node, report, after(1))
+    assert str(eviction.pk) == report.eviction_id
+    assert (eviction.state, eviction.origin) == (State.STOPPING, Origin.OVERLOAD)
+    assert eviction.reaction_ms == 400.0
+    assert eviction.evidence["signal"] == "sm_activity"
+    assert eviction.evidence["policy"] == "Balanced v1"
+    assert (eviction.proposed_at, eviction.expected_lost_work_s) == (NOW, 840.0)
+
+
+def test_the_same_start_twice_makes_one_row():
+    placement = a_placement()
+    report = a_start(placement)
+    for seconds in (1, 2):
+        services.agent_started(placement.gpu.node, report, after(seconds))
+    assert Eviction.objects.count() == 1
+    assert Entry.objects.filter(action="eviction.begin").count() == 1
+
+
+@pytest.mark.parametrize("origin", [Origin.OVERLOAD, Origin.EMERGENCY])
+def test_what_the_agent_does_supersedes_what_waits(origin):
+    proposal = a_proposal()
+    started(proposal.placement, origin)
+    assert fresh(proposal).state == State.SUPERSEDED
+    assert Eviction.objects.filter(state__in=Eviction.OPEN).count() == 1
+
+
+def test_an_emergency_supersedes_what_was_approved_sent_or_stopping():
+    approved = a_proposal()
+    services.approve(approved.pk, an_approver(), "", NOW)
+    emergency = started(approved.placement, Origin.EMERGENCY)
+    services.tick(after(60))
+    assert fresh(approved).state == State.SUPERSEDED
+    assert fresh(emergency).state == State.STOPPING
+
+
+def test_an_emergency_with_the_id_of_an_overload_escalates_it():
+    placement = a_placement()
+    overload = started(placement)
+    again = a_start(placement, Origin.EMERGENCY, eviction_id=overload.pk)
+    services.agent_started(placement.gpu.node, again, after(2))
+    services.agent_started(placement.gpu.node, again, after(3))
+    row = fresh(overload)
+    assert (row.origin, row.state) == (Origin.EMERGENCY, State.STOPPING)
+    assert Entry.objects.filter(action="eviction.escalate").count() == 1
+
+
+def test_the_phases_of_a_stop_are_kept_once_each_by_the_agents_clock():
+    eviction = a_dispatched()
+    for number, phase in enumerate(PHASES):
+        for _ in range(2):
+            report_phase(eviction, phase.value, at=11 + number)
+    rows = EvictionPhase.objects.filter(eviction=eviction)
+    assert [row.phase for row in rows] == [phase.value for phase in PHASES]
+    assert rows[0].at == after(11)
+    assert fresh(eviction).phase == "MEMORY_RETURNED"
+
+
+def test_the_first_phase_shows_that_the_node_took_it():
+    eviction = a_dispatched()
+    report_phase(eviction, "ACCEPTED", 11)
+    row = fresh(eviction)
+    assert (row.state, row.state_since) == (State.STOPPING, after(11))
+    report_phase(eviction, "SIGNALLED", 12)
+    assert fresh(eviction).state_since == after(11)
+
+
+def test_a_late_phase_never_moves_the_stop_back():
+    eviction = a_dispatched()
+    report_phase(eviction, "GATED", 12)
+    report_phase(eviction, "SIGNALLED", 11)
+    assert fresh(eviction).phase == "GATED"
+    assert EvictionPhase.objects.count() == 2
+
+
+def test_a_clock_that_runs_ahead_writes_nothing_into_the_future():
+    eviction = a_dispatched()
+    event = a_phase(eviction, "ACCEPTED", at=900)
+    services.agent_phase(eviction.gpu.node, event, after(11))
+    assert EvictionPhase.objects.get().at == after(11)
+
+
+def test_memory_returned_says_how_much():
+    eviction = a_dispatched()
+    report_phase(eviction, "MEMORY_RETURNED", 20, memory_bytes=9 * GIB, lost_work_s=120.0)
+    row = fresh(eviction)
+    assert (row.freed_bytes, row.lost_work_s) == (9 * GIB, 120.0)
+
+
+def test_the_end_of_the_placement_completes_the_eviction():
+    eviction = a_dispatched()
+    report_phase(eviction, "ACCEPTED", 11)
+    end = an_end(eviction.placement, "evicted", lost_work_s=30.0)
+    services.placement_ended(eviction.placement, end, after(20))
+    row = fresh(eviction)
+    assert (row.state, row.ended_at, row.lost_work_s) == (State.COMPLETED, after(20), 30.0)
+    assert not row.finished_first
+
+
+def test_a_job_that_finished_before_it_was_stopped_is_told_apart():
+    eviction = a_dispatched()
+    services.placement_ended(eviction.placement, an_end(eviction.placement, "finished"), after(12))
+    row = fresh(eviction)
+    assert (row.state, row.finished_first) == (State.COMPLETED, True)
+
+
+def test_a_job_that_ended_before_the_dispatch_leaves_nothing_to_do():
+    eviction = a_proposal()
+    services.placement_ended(eviction.placement, an_end(eviction.placement, "finished"), after(2))
+    assert fresh(eviction).state == State.SUPERSEDED
+
+
+def test_the_end_told_twice_ends_once():
+    eviction = a_dispatched()
+    for seconds in (20, 21):
+        end = an_end(eviction.placement)
+        services.placement_ended(eviction.placement, end, after(seconds))
+    assert fresh(eviction).ended_at == after(20)
+    assert Entry.objects.filter(action="eviction.job_ended").count() == 1
+
+
+def test_phases_that_come_after_the_end_are_kept_and_change_no_state():
+    eviction = a_dispatched()
+    services.placement_ended(eviction.placement, an_end(eviction.placement), after(20))
+    report_phase(eviction, "MEMORY_RETURNED", 21, memory_bytes=GIB)
+    row = fresh(eviction)
+    assert (row.state, row.phase, row.freed_bytes) == (State.COMPLETED, "MEMORY_RETURNED", GIB)
+
+
+def test_a_stuck_stop_moves_again_when_the_job_is_gone():
+    eviction = started(a_placement())
+    stuck = a_report(EventKind.EVICTION_STUCK, eviction.placement, eviction.pk, why="SIGKILL hangs")
+    services.agent_stuck(eviction.gpu.node, stuck, after(5))
+    services.agent_stuck(eviction.gpu.node, stuck, after(6))
+    assert fresh(eviction).state == State.STUCK
+    report_phase(eviction, "GATED", 7)
+    assert fresh(eviction).state == State.STUCK
+    report_phase(eviction, "GONE", 8)
+    assert fresh(eviction).state == State.STOPPING
+
+
+def test_a_stuck_stop_whose_placement_ended_completes():
+    eviction = started(a_placement())
+    stuck = a_report(EventKind.EVICTION_STUCK, eviction.placement, eviction.pk, why="hangs")
+    services.agent_stuck(eviction.gpu.node, stuck, after(5))
+    services.placement_ended(eviction.placement, an_end(eviction.placement), after(6))
+    assert fresh(eviction).state == State.COMPLETED
+
+
+def test_a_stop_that_the_node_gave_up_on_disables_the_gpu():
+    eviction = started(a_placement())
+    failed = a_report(
+        EventKind.EVICTION_FAILED, eviction.placement, eviction.pk, why="memory did not return"
+    )
+    services.agent_failed(eviction.gpu.node, failed, after(50))
+    services.agent_failed(eviction.gpu.node, failed, after(51))
+    assert fresh(eviction).state == State.FAILED
+    assert Gpu.objects.get().disabled
+    assert Entry.objects.filter(action="eviction.fail").get().reason == "memory did not return"
+
+
+def test_a_node_can_only_wish_what_its_lane_decides():
+    placement = a_placement()
+    wish = a_report(EventKind.EVICTION_PROPOSED, placement, origin="cancel", why="p99 over SLO")
+    eviction = services.agent_proposed(placement.gpu.node, wish, NOW)
+    assert (eviction.origin, eviction.state) == (Origin.SLO, State.PROPOSED)
+    assert services.agent_proposed(placement.gpu.node, wish, after(1)) is None
+
+
+def test_a_node_cannot_touch_what_runs_elsewhere():
+    eviction = a_dispatched()
+    stranger = a_node("node-99")
+    placement = eviction.placement
+    assert services.agent_phase(stranger, a_phase(eviction, "GONE"), NOW) is None
+    assert services.agent_started(stranger, a_start(placement), NOW) is None
+    assert (
+        services.agent_started(stranger, a_start(placement, eviction_id=eviction.pk), NOW) is None
+    )
+    stuck = a_report(EventKind.EVICTION_STUCK, placement, eviction.pk, why="x")
+    assert services.agent_stuck(stranger, stuck, NOW) is None
+    assert fresh(eviction).state == State.DISPATCHED
+
+
+def test_reports_without_ids_are_dropped():
+    placement = a_placement()
+    node = placement.gpu.node
+    nameless = a_report(EventKind.EVICTION_PHASE, placement, None, phase="GONE")
+    assert services.agent_phase(node, nameless, NOW) is None
+    assert (
+        services.agent_started(
+            node, a_report(EventKind.EVICTION_STARTED, placement, None, origin="overload"), NOW
+        )
+        is None
+    )
+
+
+def test_a_repeat_on_the_same_gpu_is_its_own_row():
+    gpu = a_gpu_in_use()
+    first = a_placement(gpu)
+    started(first)
+    services.placement_ended(first, an_end(first), after(5))
+    first.state = "ENDED"
+    first.save()
+    started(a_placement(gpu, first.job))
+    assert Eviction.objects.filter(review=Eviction.Review.WANTED).count() == 2
