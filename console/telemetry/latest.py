@@ -216,7 +216,10 @@ def quantise(values: Floats, step: float) -> Bytes:
 
 def share(values: Floats, whole: Floats) -> Floats:
     """Percent of `whole`; nan where the whole is not known or 0."""
-    return values / np.where(whole > 0, whole, np.float32(np.nan)) * np.float32(100)
+    percent: Floats = (
+        values / np.where(whole > 0, whole, np.nan).astype(np.float32) * np.float32(100)
+    )
+    return percent
 
 
 def _flags(grid: Grid) -> Bytes:

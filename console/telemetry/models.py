@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from agents.wire.names import EventKind
 from django.db import models
+from django.db.models import Q
 
+from agents.wire.names import EventKind
 from console.inventory.models import Gpu, Node, Pool
 
 
@@ -23,7 +24,13 @@ class NodeEvent(models.Model):
     data = models.JSONField(default=dict, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["gpu", "-at"], name="event_gpu")]
+        indexes = [
+            models.Index(fields=["gpu", "-at"], name="event_gpu"),
+            models.Index(fields=["at"], name="event_frozen", condition=Q(kind=EventKind.FROZEN)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.gpu or self.node}"
 
 
 class FleetSample(models.Model):
@@ -51,3 +58,6 @@ class FleetSample(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["pool", "at"], name="one_sample")]
+
+    def __str__(self) -> str:
+        return f"{self.pool} at {self.at:%H:%M:%S}"
