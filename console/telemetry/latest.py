@@ -216,10 +216,8 @@ def quantise(values: Floats, step: float) -> Bytes:
 
 def share(values: Floats, whole: Floats) -> Floats:
     """Percent of `whole`; nan where the whole is not known or 0."""
-    percent: Floats = (
-        values / np.where(whole > 0, whole, np.nan).astype(np.float32) * np.float32(100)
-    )
-    return percent
+    known = np.where(whole > 0, whole, np.nan)
+    return (values / known * 100).astype(np.float32)
 
 
 def _flags(grid: Grid) -> Bytes:

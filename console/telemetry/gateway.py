@@ -1,0 +1,328 @@
+"""Where agents connect: one WebSocket a node, MessagePack, `agents.wire.messages`.
+
+Receiving never waits: telemetry goes straight into the grid, all else is handed to one task per
+connection, which asks the database and is the only one that sends. So a slow database delays
+answers, but never makes a healthy node look stale.
+
+Close codes: 1009 message too big · 4400 hello refused, the reason says why · 4401 token unknown or
+no longer valid · 4406 no common protocol version · 4408 no hello in time · 4409 a newer connection
+of this node took over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+from channels.consumer import get_handler_name
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+from django.utils import timezone
+
+from agents.wire import codec
+from agents.wire.limits import (
+    LEASE_RENEWAL_S,
+    MAX_EVENTS_PER_BATCH,
+    MAX_MESSAGE_BYTES,
+    PROTOCOL_MAX,
+    PROTOCOL_MIN,
+)
+from agents.wire.messages import (
+    DesiredState,
+    EventAck,
+    EventBatch,
+    FromAgent,
+    FromConsole,
+    Hello,
+    Status,
+    Telemetry,
+    Unchanged,
+    Welcome,
+)
+from console.errors import MuxFlowError
+from console.inventory import nodes
+from console.inventory.models import Gpu, Node
+from console.scheduling import desired, observed
+from console.telemetry import events, plausible
+from console.telemetry.hub import hub
+
+log = logging.getLogger(__name__)
+
+HELLO_DEADLINE_S: Final = 10.0
+# Leaves room for one failed try before the agent's LEASE_RENEWAL_S is over.
+RENEW_AFTER_S: Final = LEASE_RENEWAL_S - 3
+EVENTS_WAITING: Final = 2 * MAX_EVENTS_PER_BATCH
+RETRY_S: Final = 1.0
+# A WebSocket close frame holds no more.
+REASON_BYTES: Final = 120
+
+_numbers = itertools.count(1)
+
+
+class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
+    """One connection of one node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection = f"{hub.process}:{next(_numbers)}"
+        self.token_sha256 = ""
+        self.heard = False
+        self.node_id = 0
+        self.name = "unknown node"
+        self._row_of: Mapping[int, int] = {}
+        self._gpu_ids: Mapping[int, int] = {}
+        self._epoch = 0
+        self._hello: Hello | None = None
+        self._welcomed = False
+        self._batches: deque[EventBatch] = deque()
+        self._status: Status | None = None
+        self._nonce = ""
+        self._generation = self._sent_generation = self._observed_generation = -1
+        self._sent_at = 0.0
+        self._renewal_due = False
+        self._work = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
+
+    # --- the socket -------------------------------------------------------------------------
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Channels' own, without its hop into a thread for every message (4 × the cost)."""
+        await getattr(self, get_handler_name(message))(message)
+
+    async def connect(self) -> None:
+        hub.start()
+        self.token_sha256 = _hash_of_token(self.scope["headers"])
+        found = await hub.in_thread(_node_of, self.token_sha256)
+        if found is None:
+            hub.refused.add("connection: token unknown", str(self.scope.get("client")))
+            await self.close(4401)
+            return
+        self.node_id, self.name = found
+        await self.accept()
+        self._worker = asyncio.create_task(self._serve())
+
+    async def disconnect(self, code: int) -> None:
+        hub.detach(self.node_id, self)
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.gather(self._worker, return_exceptions=True)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        message = await self._decoded(bytes_data)
+        if message is None:
+            return
+        self.heard = True
+        if isinstance(message, Telemetry):
+            self._take(message)
+        elif isinstance(message, Hello):
+            self._hello = message
+        elif isinstance(message, Status):
+            self._status, self._nonce = message, message.nonce
+        elif sum(len(batch.events) for batch in self._batches) < EVENTS_WAITING:
+            self._batches.append(message)
+        else:
+            self._refuse("events: more than we can store now; the agent sends them again")
+        self._work.set()
+
+    async def _decoded(self, data: bytes | None) -> FromAgent | None:
+        if data is None:
+            self._refuse("message: text instead of MessagePack")
+            return None
+        if len(data) > MAX_MESSAGE_BYTES:
+            self._refuse("message: too big", len(data))
+            await self.close(1009)
+            return None
+        try:
+            message = codec.decode_from_agent(data)
+        except codec.WireError as error:
+            self._refuse("message: not of this protocol", error)
+            return None
+        if not self._welcomed and not isinstance(message, Hello):
+            self._refuse("message: before the hello")
+            return None
+        return message
+
+    def _take(self, telemetry: Telemetry) -> None:
+        if self._epoch != hub.layout.epoch:
+            self._find_rows()
+        sampled = plausible.sift(telemetry.samples, self._row_of)
+        hub.take(sampled, plausible.sample_time(telemetry.sent_at, time.time()))
+        for reason, count in sampled.refused.items():
+            hub.refused.add(reason, self.name, count=count)
+
+    def _find_rows(self) -> None:
+        indexes, ids = list(self._gpu_ids), list(self._gpu_ids.values())
+        rows = hub.grid.facts.rows(ids).tolist()
+        self._row_of = {index: row for index, row in zip(indexes, rows, strict=True) if row >= 0}
+        self._epoch = hub.layout.epoch
+
+    def _refuse(self, reason: str, detail: object = "") -> None:
+        hub.refused.add(reason, self.name, detail)
+
+    # --- what the hub asks ------------------------------------------------------------------
+
+    def generation_is(self, generation: int) -> None:
+        """The generation of the node's desired state in the database."""
+        self._generation = generation
+        if generation != self._sent_generation:
+            self._work.set()
+
+    def renew_if_due(self) -> None:
+        if time.monotonic() - self._sent_at >= RENEW_AFTER_S:
+            self._renewal_due = True
+            self._work.set()
+
+    def leave(self, code: int, reason: str) -> None:
+        log.info("%s: closing with %d: %s", self.name, code, reason)
+        hub.detach(self.node_id, self)
+        self._closing = asyncio.create_task(self.close(code, reason))
+
+    # --- the worker: asks the database, sends -------------------------------------------------
+
+    async def _serve(self) -> None:
+        try:
+            async with asyncio.timeout(HELLO_DEADLINE_S):
+                while self._hello is None:
+                    await self._wait()
+        except TimeoutError:
+            self._refuse("connection: no hello in time")
+            await self.close(4408)
+            return
+        while True:
+            try:
+                await self._work_off()
+            except (OperationalError, InterfaceError) as error:
+                log.warning("%s: the database does not answer, trying again: %s", self.name, error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            except Exception:
+                log.exception("%s: a message could not be worked off, dropped", self.name)
+                self._batches.clear()
+                self._status = None
+            await self._wait()
+
+    async def _wait(self) -> None:
+        await self._work.wait()
+        self._work.clear()
+
+    async def _work_off(self) -> None:
+        """All that waits, in the order in which it matters."""
+        if self._hello is not None:
+            await self._greet(self._hello)
+            self._hello = None
+        while self._welcomed and self._batches:
+            await self._store(self._batches[0])
+            self._batches.popleft()
+        if self._welcomed and self._status is not None:
+            await self._apply(self._status)
+        if self._welcomed and self._wants_desired_state():
+            await self._send_desired_state()
+        elif self._welcomed and self._renewal_due:
+            await self._renew()
+
+    async def _greet(self, hello: Hello) -> None:
+        version = _common_version(hello.protocol)
+        if version is None:
+            await self._turn_away(4406, f"we speak protocol {PROTOCOL_MIN} to {PROTOCOL_MAX}")
+            return
+        if hello.node != self.name:
+            await self._turn_away(4400, f"this token belongs to {self.name}, not {hello.node}")
+            return
+        try:
+            acked_seq, self._gpu_ids = await hub.in_thread(_register, self.node_id, hello)
+        except MuxFlowError as error:
+            await self._turn_away(4400, str(error))
+            return
+        hub.want_layout()
+        self._find_rows()
+        self._nonce, self._observed_generation = hello.nonce, hello.generation
+        self._sent_generation, self._welcomed = -1, True
+        await self._tell(Welcome(version, time.time(), acked_seq))
+        await hub.attach(self.node_id, self)
+
+    async def _turn_away(self, code: int, reason: str) -> None:
+        self._refuse("hello: refused", reason)
+        await self.close(code, reason.encode()[:REASON_BYTES].decode(errors="ignore"))
+
+    async def _store(self, batch: EventBatch) -> None:
+        seq = await hub.in_thread(_persist, self.node_id, batch)
+        await self._tell(EventAck(seq))
+
+    async def _apply(self, status: Status) -> None:
+        self._observed_generation = status.observed_generation
+        await hub.in_thread(_observe, self.node_id, status)
+        if self._status is status:  # else a newer one came meanwhile
+            self._status = None
+
+    def _wants_desired_state(self) -> bool:
+        """Newer than what was sent; or sent long enough ago and still not observed."""
+        missed = self._renewal_due and self._observed_generation < self._sent_generation
+        return self._generation > self._sent_generation or self._sent_generation < 0 or missed
+
+    async def _send_desired_state(self) -> None:
+        state = await hub.in_thread(_build, self.node_id, self._nonce)
+        await self._tell(codec.seal(state, self._key))
+        self._sent_generation = state.generation
+        self._generation = max(self._generation, state.generation)
+        self._note_sent()
+
+    async def _renew(self) -> None:
+        renewal = Unchanged(self._sent_generation, self._nonce, float(settings.LEASE_S))
+        await self._tell(codec.seal(renewal, self._key))
+        self._note_sent()
+
+    def _note_sent(self) -> None:
+        self._sent_at, self._renewal_due = time.monotonic(), False
+
+    async def _tell(self, message: FromConsole) -> None:
+        await self.send(bytes_data=codec.encode(message))
+
+    @property
+    def _key(self) -> bytes:
+        return codec.node_key(settings.MASTER_SECRET.encode(), str(self.node_id))
+
+
+def _hash_of_token(headers: list[tuple[bytes, bytes]]) -> str:
+    """SHA-256 of the bearer token; of the empty token when there is none, which no node has."""
+    value = dict(headers).get(b"authorization", b"")
+    scheme, _, token = value.partition(b" ")
+    return hashlib.sha256(token.strip() if scheme.lower() == b"bearer" else b"").hexdigest()
+
+
+def _common_version(offered: tuple[int, int]) -> int | None:
+    version = min(offered[1], PROTOCOL_MAX)
+    return version if version >= max(offered[0], PROTOCOL_MIN) else None
+
+
+# --- run in threads ---------------------------------------------------------------------------
+
+
+def _node_of(token_sha256: str) -> tuple[int, str] | None:
+    return Node.objects.filter(token_sha256=token_sha256).values_list("pk", "name").first()
+
+
+def _register(node_id: int, hello: Hello) -> tuple[int, dict[int, int]]:
+    """The last acknowledged event, and the id of the GPU at each index."""
+    node = nodes.hello(Node.objects.get(pk=node_id), hello, timezone.now())
+    gpus = Gpu.objects.filter(node=node, retired_at=None)
+    return node.acked_event_seq, dict(gpus.values_list("index", "id"))
+
+
+def _persist(node_id: int, batch: EventBatch) -> int:
+    return events.persist(Node.objects.get(pk=node_id), batch, timezone.now())
+
+
+def _observe(node_id: int, status: Status) -> None:
+    observed.apply_status(Node.objects.get(pk=node_id), status, timezone.now())
+
+
+def _build(node_id: int, nonce: str) -> DesiredState:
+    node = Node.objects.select_related("pool").get(pk=node_id)
+    return desired.build(node, timezone.now(), nonce)
