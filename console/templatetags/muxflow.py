@@ -189,19 +189,20 @@ def statebar(rows: Sequence[tuple[str, int]], kind: str = "gpu") -> SafeString:
 
     Every state that occurs keeps a visible sliver; the exact counts belong in a table beside it.
     """
-    shown = [(looks.look(name, kind).tone, count) for name, count in rows if count]
-    total = sum(count for _, count in shown)
-    widths = [max(count / total, 0.006) * 1000 for _, count in shown] if total else []
-    scale = 1000 / sum(widths) if widths else 1
+    total = sum(count for _, count in rows)
+    widths = [max(count / total * 1000, 6) if count else 0 for _, count in rows]
+    scale = 1000 / sum(widths) if total else 0
     parts, x = [], 0.0
-    for (name, _), width in zip(shown, widths, strict=True):
-        parts.append((name, f"{x:.1f}", f"{max(width * scale - 2, 2):.1f}"))
+    for (name, _), width in zip(rows, widths, strict=True):
+        shown = max(width * scale - 2, 0)
+        parts.append((looks.look(name, kind).tone, name, f"{x:.1f}", f"{shown:.1f}"))
         x += width * scale
-    rects = format_html_join("", '<rect class="is-{}" x="{}" width="{}" height="8"/>', parts)
     return format_html(
         '<svg class="statebar" viewBox="0 0 1000 8" preserveAspectRatio="none" '
         'aria-hidden="true">{}</svg>',
-        rects,
+        format_html_join(
+            "", '<rect class="is-{}" data-state="{}" x="{}" width="{}" height="8"/>', parts
+        ),
     )
 
 

@@ -17,7 +17,7 @@ function tick() {
   }
 }
 
-/** Writes each value of `values` into the elements that name it: data-live="gpus.total" data-unit="%" data-digits="1". */
+/** Writes each value of `values` into the elements that name it: data-live="states.HEALTHY" data-unit="%" data-digits="1". */
 export function show(values, root = document) {
   for (const node of root.querySelectorAll("[data-live]")) {
     const value = pick(values, node.dataset.live);

@@ -1,0 +1,97 @@
+"""What needs a person, most pressing first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import Count, Q
+
+from agents.wire.names import GpuState, PlacementState
+from console.evictions.models import Eviction
+from console.inventory.models import Gpu, Node
+
+# More of one kind than this are one line that leads to their list.
+MOST_OF_A_KIND: Final = 4
+
+
+@dataclass(frozen=True)
+class Item:
+    """One line. `template` draws it from `subject`; `due` is when something happens by itself."""
+
+    template: str
+    subject: Any
+    due: datetime | None = None
+
+
+@dataclass(frozen=True)
+class More:
+    """The rest of a kind: how many, in which words, and where they are."""
+
+    count: int
+    words: str
+    url_name: str
+
+
+def items() -> list[Item]:
+    """Four queries. Deadlines first, then what is broken, then what can wait."""
+    found = [*_evictions(), *_nodes(), *_gpus(), *_reviews()]
+    return sorted(found, key=lambda item: (item.due is None, item.due and item.due.timestamp()))
+
+
+def _evictions() -> Iterator[Item]:
+    waiting = (Eviction.State.PROPOSED, Eviction.State.STUCK)
+    rows = (
+        Eviction.objects.filter(state__in=waiting)
+        .select_related("placement__job", "gpu__node", "to_gpu__node")
+        .order_by("deadline_at")
+    )
+    yield from _capped(
+        [Item("overview/_todo_eviction.html", row, row.deadline_at) for row in rows],
+        "more evictions wait",
+        "evictions",
+    )
+
+
+def _nodes() -> Iterator[Item]:
+    live = Q(gpus__retired_at=None)
+    guests = live & Q(gpus__placements__isnull=False)
+    ended = Q(gpus__placements__state=PlacementState.ENDED)
+    rows = (
+        Node.objects.filter(Q(state__in=[Node.State.STALE, Node.State.LOST]) | ~Q(refused=""))
+        .annotate(
+            gpu_count=Count("gpus", filter=live, distinct=True),
+            guest_count=Count("gpus__placements", filter=guests & ~ended, distinct=True),
+        )
+        .order_by("state_since")
+    )
+    yield from _capped(
+        [Item("overview/_todo_node.html", row) for row in rows], "more nodes are silent", "nodes"
+    )
+
+
+def _gpus() -> Iterator[Item]:
+    suspect = Q(state=GpuState.DISABLED, disabled=False)
+    rows = (
+        Gpu.objects.filter(suspect | Q(conflict=True), retired_at=None)
+        .exclude(node__state__in=[Node.State.STALE, Node.State.LOST])
+        .select_related("node")
+        .order_by("-state_since")
+    )
+    yield from _capped(
+        [Item("overview/_todo_gpu.html", row) for row in rows], "more GPUs are suspect", "map"
+    )
+
+
+def _reviews() -> Iterator[Item]:
+    wanted = Eviction.objects.filter(review=Eviction.Review.WANTED).count()
+    if wanted:
+        yield Item("overview/_todo_review.html", wanted)
+
+
+def _capped(found: list[Item], words: str, url_name: str) -> Iterator[Item]:
+    yield from found[:MOST_OF_A_KIND]
+    if (rest := len(found) - MOST_OF_A_KIND) > 0:
+        yield Item("overview/_todo_more.html", More(rest, words, url_name))

@@ -1,0 +1,201 @@
+"""What the Overview reads. Each function says how many queries it takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import Avg, Count, F, Max, Min, Q
+from django.db.models.functions import TruncHour, TruncMinute
+
+from agents.wire.names import GpuState, PlacementState, SharingMode
+from console.evictions.models import Eviction
+from console.inventory.models import Gpu, Node, Pool, SharingChange
+from console.overview.history import Baseline, Mark, PoolSample, baseline
+from console.overview.windows import Window
+from console.scheduling.models import Placement, Round
+from console.telemetry.models import FleetSample
+from console.workloads.models import OfflineJob
+
+DAY: Final = timedelta(hours=24)
+# Result and bound of a round that agree this closely are the same number.
+PROVEN: Final = 1e-6
+BUCKETS: Final = {"": F("at"), "minute": TruncMinute("at"), "hour": TruncHour("at")}
+
+LIVE: Final = Q(retired_at=None)
+SILENT: Final = Q(node__state__in=[Node.State.STALE, Node.State.LOST])
+ENFORCED: Final = Q(sharing_mode=SharingMode.ENFORCE, node__pool__sharing_mode=SharingMode.ENFORCE)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """GPUs in all, and how many of them share or are held back as the standing control."""
+
+    gpus: int
+    sharing: int
+    holdback: int
+
+    @property
+    def holdback_percent(self) -> float | None:
+        return self.holdback / self.gpus * 100 if self.gpus else None
+
+
+@dataclass(frozen=True)
+class Evictions:
+    """Evictions done in the last 24 hours, and how many of them were emergencies."""
+
+    done: int
+    emergency: int
+
+
+def oldest_sample() -> datetime | None:
+    """One query."""
+    return FleetSample.objects.aggregate(oldest=Min("at"))["oldest"]
+
+
+def samples(window: Window, now: datetime) -> list[PoolSample]:
+    """One query, one row per pool and bucket."""
+    rows = (
+        FleetSample.objects.filter(at__gt=now - window.span, at__lte=now)
+        .values("pool_id", moment=BUCKETS[window.bucket])
+        .annotate(
+            Avg("reporting"),
+            Avg("sm_activity_percent"),
+            Avg("gpu_util_percent"),
+            Avg("memory_percent"),
+            Avg("online_p99_slo_ratio"),
+            Max("equivalent_gpu_s_total"),
+            Max("lost_work_s_total"),
+            Max("restart_s_total"),
+        )
+        .order_by("moment")
+    )
+    return [
+        PoolSample(
+            row["moment"],
+            row["pool_id"],
+            row["reporting__avg"],
+            row["sm_activity_percent__avg"],
+            row["gpu_util_percent__avg"],
+            row["memory_percent__avg"],
+            row["online_p99_slo_ratio__avg"],
+            row["equivalent_gpu_s_total__max"],
+            row["lost_work_s_total__max"],
+            row["restart_s_total__max"],
+        )
+        for row in rows
+    ]
+
+
+def pool_modes() -> list[Pool]:
+    """One query: every pool with `gpus`, how many GPUs it has."""
+    live = Count("nodes__gpus", filter=Q(nodes__gpus__retired_at=None))
+    return list(Pool.objects.annotate(gpus=live))
+
+
+def sharing_changes() -> list[SharingChange]:
+    """One query: every switch of a whole pool to or from enforce, oldest first."""
+    whole = SharingChange.objects.filter(gpu=None).exclude(before=F("after"))
+    moved = Q(before=SharingMode.ENFORCE) | Q(after=SharingMode.ENFORCE)
+    return list(whole.filter(moved).order_by("at"))
+
+
+def marks(changes: list[SharingChange]) -> list[Mark]:
+    """One mark for pools that were switched together."""
+    found = {
+        (change.at, change.after): Mark(
+            change.at, change.after == SharingMode.ENFORCE, change.actor.partition(":")[2]
+        )
+        for change in changes
+    }
+    return list(found.values())
+
+
+def before_sharing(changes: list[SharingChange], pools: list[Pool]) -> Baseline:
+    """What was measured before the pools that share now began to."""
+    began: dict[int, Mapping[str, Any]] = {}
+    for change in changes:
+        if change.after == SharingMode.ENFORCE and change.pool_id is not None:
+            began[change.pool_id] = change.baseline
+    gpus: dict[int, int] = {pool.pk: pool.gpus for pool in pools}  # type: ignore[attr-defined]
+    return baseline([(gpus.get(pool, 0), figures) for pool, figures in began.items()])
+
+
+def fleet() -> Fleet:
+    """One query."""
+    return Fleet(
+        **Gpu.objects.filter(LIVE).aggregate(
+            gpus=Count("pk"),
+            sharing=Count("pk", filter=ENFORCED),
+            holdback=Count("pk", filter=Q(holdback=True)),
+        )
+    )
+
+
+def states() -> Counter[str]:
+    """GPUs by state as the live summary counts them. One query."""
+    rows = (
+        Gpu.objects.filter(LIVE)
+        .values_list("state", "disabled", "node__state")
+        .annotate(n=Count("pk"))
+        .order_by()
+    )
+    counts: Counter[str] = Counter()
+    for state, by_person, node_state, n in rows:
+        counts[_shown_state(state, by_person, node_state)] += n
+    return counts
+
+
+def _shown_state(state: str, by_person: bool, node_state: str) -> str:
+    if node_state != Node.State.CONNECTED:
+        return "NO_DATA"
+    if state == GpuState.DISABLED and not by_person:
+        return "QUARANTINED"
+    return state
+
+
+def jobs() -> dict[str, int]:
+    """Offline jobs running and queued. Two queries."""
+    running = [PlacementState.RUNNING, PlacementState.FROZEN]
+    return {
+        "running": Placement.objects.filter(state__in=running).count(),
+        "queued": OfflineJob.objects.filter(state=OfflineJob.State.QUEUED).count(),
+    }
+
+
+def evictions_done(now: datetime) -> Evictions:
+    """One query."""
+    done = Eviction.objects.filter(state=Eviction.State.COMPLETED, ended_at__gt=now - DAY)
+    emergency = Count("pk", filter=Q(origin="emergency"))
+    return Evictions(**done.aggregate(done=Count("pk"), emergency=emergency))
+
+
+@dataclass(frozen=True)
+class LastRound:
+    """The newest round that ended. `gain` is in GPUs against the round before it."""
+
+    round: Round
+    took_s: float | None
+    gain: float | None
+    is_optimal: bool
+
+
+def last_round() -> LastRound | None:
+    """One query."""
+    row = Round.objects.exclude(state=Round.State.RUNNING).order_by("-started_at").first()
+    if row is None:
+        return None
+    return LastRound(
+        row,
+        (row.finished_at - row.started_at).total_seconds() if row.finished_at else None,
+        _difference(row.objective, row.previous_objective),
+        (_difference(row.upper_bound, row.objective) or 0) <= PROVEN
+        and row.upper_bound is not None,
+    )
+
+
+def _difference(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other

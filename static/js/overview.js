@@ -1,0 +1,51 @@
+// The Overview: three charts and their words, read again every few seconds; state bar and figures from the live summary.
+import { lineChart } from "./charts/line.js";
+import { show } from "./live_values.js";
+
+export function mount(element) {
+  const first = JSON.parse(element.querySelector("#overview-data").textContent);
+  const charts = new Map();
+  for (const node of element.querySelectorAll("[data-chart]")) charts.set(node.dataset.chart, lineChart(node, first.charts[node.dataset.chart]));
+  const { source, poll } = element.dataset;
+  setInterval(() => document.hidden || read(source, charts, element), Number(poll) * 1000);
+  document.addEventListener("mf:summary", ({ detail }) => onSummary(detail, element));
+  document.addEventListener("mf:event", ({ detail }) => onEvent(detail));
+}
+
+async function read(source, charts, element) {
+  const answer = await fetch(source).catch(() => null);
+  if (!answer?.ok) return; // the header says that data is old; the charts keep what they have
+  const { charts: options, words } = await answer.json();
+  for (const [name, chart] of charts) chart.set(options[name]);
+  show(words, element);
+}
+
+function onSummary(summary, element) {
+  const ratio = summary.p99_ratio;
+  show({ p99_percent: ratio == null ? null : ratio * 100 }, element);
+  if (summary.states) drawBar(element.querySelector("svg.statebar"), summary.states);
+}
+
+/** Widths of the state bar: shares of 1000, each state that occurs visible. */
+export function barWidths(counts, least = 6) {
+  const shown = Object.entries(counts).filter(([, count]) => count > 0), total = shown.reduce((sum, [, count]) => sum + count, 0);
+  const wide = shown.map(([name, count]) => [name, Math.max((count / total) * 1000, least)]);
+  const scale = 1000 / wide.reduce((sum, [, width]) => sum + width, 0);
+  return Object.fromEntries(wide.map(([name, width]) => [name, width * scale]));
+}
+
+function drawBar(bar, counts) {
+  const widths = barWidths(counts);
+  let x = 0;
+  for (const rect of bar?.querySelectorAll("rect") ?? []) {
+    const width = widths[rect.dataset.state] ?? 0;
+    rect.setAttribute("x", x.toFixed(1));
+    rect.setAttribute("width", Math.max(width - 2, 0).toFixed(1));
+    x += width;
+  }
+}
+
+/** A change that may add to or take from "what needs a person" has htmx read that list again. */
+function onEvent({ op }) {
+  if (["evictions", "nodes", "gpus"].includes(op)) document.body.dispatchEvent(new CustomEvent("mf-changed"));
+}
