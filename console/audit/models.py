@@ -30,3 +30,13 @@ class Entry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor} {self.action} {self.object_name or self.object_id}"
+
+
+class Head(models.Model):
+    """The end of the chain, one row: without it the last entries could vanish unseen."""
+
+    number = models.BigIntegerField(default=0)
+    hash = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"sealed up to {self.number}"
