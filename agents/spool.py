@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,6 +13,8 @@ from agents.wire.messages import Event
 from agents.wire.names import TERMINAL_EVENTS, EventKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agents.state import StateFile
 
 CAPACITY: Final = 10_000
@@ -27,10 +30,16 @@ class Spool:
     """Sequence numbers are never used twice: a new spool starts at the Unix time in milliseconds,
     so that one whose file was lost goes on above whatever the console has seen of it."""
 
-    def __init__(self, state: StateFile, node: str, at: float, capacity: int = CAPACITY) -> None:
-        self._state, self._node, self._capacity = state, node, capacity
+    def __init__(
+        self,
+        state: StateFile,
+        node: str,
+        wall: Callable[[], float] = time.time,
+        capacity: int = CAPACITY,
+    ) -> None:
+        self._state, self._node, self._wall, self._capacity = state, node, wall, capacity
         acked = state.fact(node, "acked_seq")
-        self.acked_seq = int(at * 1_000) if acked is None else _number_decoder.decode(acked)
+        self.acked_seq = int(wall() * 1_000) if acked is None else _number_decoder.decode(acked)
         if acked is None:
             state.set_fact(node, "acked_seq", _encoder.encode(self.acked_seq))
         rows = state.read("SELECT COUNT(*), MAX(seq) FROM event WHERE node = ?", (node,))
@@ -44,24 +53,23 @@ class Spool:
     def append(
         self,
         kind: EventKind,
-        at: float,
         *,
         gpu_index: int | None = None,
         placement_id: str | None = None,
         eviction_id: str | None = None,
         data: dict[str, Any] | None = None,
     ) -> None:
-        """Adds one event (`at` in Unix time). A full spool counts it instead, unless terminal."""
+        """Adds one event. A full spool counts it instead, unless it is a terminal outcome."""
         terminal = kind in TERMINAL_EVENTS
         if self.count >= self._capacity and not terminal:
-            self._widen_gap(at)
+            self._widen_gap()
             return
         self._add(
             Event(
                 self.last_seq + 1,
                 str(uuid7()),
                 kind,
-                at,
+                self._wall(),
                 gpu_index,
                 placement_id,
                 eviction_id,
@@ -102,7 +110,7 @@ class Spool:
         self.last_seq = event.seq
         self.count += 1
 
-    def _widen_gap(self, at: float) -> None:
+    def _widen_gap(self) -> None:
         """Counts a dropped event in the gap at the end, or in a new one if that was sent."""
         gap = self._gap
         if gap is not None and gap.seq == self.last_seq and gap.seq > self._sent_seq:
@@ -112,7 +120,9 @@ class Spool:
                 (_encoder.encode(self._gap), self._node, gap.seq),
             )
             return
-        self._gap = Event(self.last_seq + 1, str(uuid7()), EventKind.GAP, at, data={"dropped": 1})
+        self._gap = Event(
+            self.last_seq + 1, str(uuid7()), EventKind.GAP, self._wall(), data={"dropped": 1}
+        )
         self._add(self._gap)
 
 

@@ -38,7 +38,7 @@ LOG_BYTES: Final = 16 << 20
 LOG_CHECK_S: Final = 2.0
 KILL_AGAIN_S: Final = 1.0
 PR_SET_CHILD_SUBREAPER: Final = 36
-HANDED_ON: Final = {signal.SIGTERM: signal.SIGTERM, signal.SIGQUIT: signal.SIGKILL}
+HANDED_ON: Final[dict[int, int]] = {signal.SIGTERM: signal.SIGTERM, signal.SIGQUIT: signal.SIGKILL}
 
 
 class Spec(TypedDict):
@@ -46,6 +46,7 @@ class Spec(TypedDict):
 
     command: list[str]
     environment: dict[str, str]
+    working_directory: str
     lifeline_grace_s: float
     log_bytes: int
 
@@ -96,8 +97,8 @@ class Supervision:
 
     def run(self) -> None:
         _adopt_orphans()
-        for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD, signal.SIGHUP):
-            signal.signal(number, self._on_signal)
+        for caught in (signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD, signal.SIGHUP):
+            signal.signal(caught, self._on_signal)
         try:
             self._pid = self._spawn()
         except OSError as error:
@@ -118,8 +119,8 @@ class Supervision:
         os.set_inheritable(self._lock, True)
         if self._lifeline is not None:
             os.set_inheritable(self._lifeline, False)
-        os.chdir(self._directory)
         try:
+            os.chdir(self._spec["working_directory"])
             return os.posix_spawnp(
                 self._spec["command"][0],
                 self._spec["command"],

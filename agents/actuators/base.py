@@ -37,7 +37,9 @@ class JobFacts:
 
     `exit_code` is set once EXITED (negative for a signal). `unattended` is a job that lives while
     nobody waits for its exit status any more. Work is in GPU-seconds, progress 0..1, throughput
-    in parts of what the job does alone.
+    in parts of what the job does alone. `checkpointed`: it saved since it was told to stop.
+    `gated`, `quiesced`, `released` stay true for a runtime that cannot hold launches (see
+    `stopping.Seen`).
     """
 
     condition: Condition
@@ -50,6 +52,10 @@ class JobFacts:
     work_done_s: float | None = None
     unsaved_work_s: float | None = None
     normalised_throughput: float | None = None
+    checkpointed: bool = False
+    gated: bool = True
+    quiesced: bool = True
+    released: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import os
 import shutil
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -72,6 +72,7 @@ class ProcessRuntime:
         self._settings, self._gpu_uuids = settings, gpu_uuids
         self._supervisors: dict[str, int] = {}
         self._progress: dict[str, Progress] = {}
+        self._signalled: set[str] = set()
 
     def start(self, placement: DesiredPlacement) -> None:
         command = placement.command or self._settings.default_command
@@ -118,6 +119,7 @@ class ProcessRuntime:
         return Limits()
 
     def sigterm(self, placement_id: str) -> None:
+        self._signalled.add(placement_id)
         self._signal(placement_id, signal.SIGTERM, signal.SIGTERM)
 
     def kill(self, placement_id: str) -> None:
@@ -126,6 +128,7 @@ class ProcessRuntime:
     def forget(self, placement_id: str) -> None:
         self._supervisors.pop(placement_id, None)
         self._progress.pop(placement_id, None)
+        self._signalled.discard(placement_id)
         shutil.rmtree(self._directory(placement_id), ignore_errors=True)
 
     def set_duty(self, placement_id: str, percent: float) -> None: ...
@@ -149,6 +152,7 @@ class ProcessRuntime:
         return {
             "command": list(command),
             "environment": self._environment(placement),
+            "working_directory": str(Path.cwd()),
             "lifeline_grace_s": self._settings.lifeline_grace_s,
             "log_bytes": self._settings.log_bytes,
         }
@@ -208,17 +212,13 @@ class ProcessRuntime:
         told = self._read_progress(placement_id)
         done, saved = told.work_done_s, told.saved_work_s
         unsaved = None if done is None or saved is None else max(0.0, done - saved)
-        return JobFacts(
-            facts.condition,
-            facts.exit_code,
-            facts.why,
-            facts.pid,
-            facts.unattended,
-            None,
-            told.progress,
-            done,
-            unsaved,
-            told.throughput,
+        return replace(
+            facts,
+            progress=told.progress,
+            work_done_s=done,
+            unsaved_work_s=unsaved,
+            normalised_throughput=told.throughput,
+            checkpointed=placement_id in self._signalled and unsaved == 0.0,
         )
 
     def _read_progress(self, placement_id: str) -> Progress:
@@ -233,12 +233,13 @@ class ProcessRuntime:
         group itself only when the supervisor is dead and the job still holds its lock."""
         directory = self._directory(placement_id)
         started = _read(directory / "started.json")
-        if started is None:
-            return
         with contextlib.suppress(ProcessLookupError):
-            if _supervised(directory, started):
-                os.kill(started["supervisor_pid"], to_supervisor)
-            elif _held(directory):
+            if self._watched(placement_id, directory, started):
+                launched = self._supervisors.get(placement_id)
+                pid = launched if launched or started is None else started["supervisor_pid"]
+                if pid is not None:
+                    os.kill(pid, to_supervisor)
+            elif started is not None and _held(directory):
                 os.killpg(started["pid"], to_group)
 
 

@@ -1,0 +1,94 @@
+"""The door for faults that the demo's panel and the tests ask of a simulated fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agents.wire import faults
+from agents.wire.faults import Answer, CutConsole, Fault, GpuError, KillNode, TrafficSpike
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agents.fleet import Berth, Fleet
+
+log = logging.getLogger(__name__)
+
+MAX_LINE_BYTES: Final = 4_096
+
+
+class NoSuchThing(ValueError):
+    """The fault names what this fleet does not have."""
+
+
+async def serve_faults(path: Path, fleet: Fleet) -> asyncio.Server:
+    """Listens until closed; only the user of this process may connect. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                writer.write(faults.encode(await _answer(fleet, line)))
+                await writer.drain()
+        except (ValueError, ConnectionError) as error:
+            log.info("faults: dropped a connection: %s", error)
+        finally:
+            writer.close()
+
+    # The mask is the whole process's, but nothing else runs between these lines.
+    mask = os.umask(0o177)
+    try:
+        return await asyncio.start_unix_server(answer, path, limit=MAX_LINE_BYTES)
+    finally:
+        os.umask(mask)
+
+
+async def _answer(fleet: Fleet, line: bytes) -> Answer:
+    try:
+        fault = faults.decode_fault(line)
+        detail = await inject(fleet, fault)
+    except (msgspec.DecodeError, ValueError) as error:
+        return Answer(ok=False, error=str(error))
+    log.info("fault: %s", detail)
+    return Answer(ok=True, detail=detail)
+
+
+async def inject(fleet: Fleet, fault: Fault) -> str:
+    """What was done, in a sentence. Raises ValueError for what cannot be done here."""
+    match fault:
+        case TrafficSpike(factor, duration_s, service):
+            name = fleet.world.spike(service, factor, duration_s)
+            return f"The load of {name} is {factor:g} times as high for {duration_s:g} s."
+        case KillNode(node, down_s):
+            _berth(fleet, node)
+            await fleet.lose(node, down_s)
+            return f"{node} lost power; it boots again in {down_s:g} s."
+        case CutConsole(node, duration_s):
+            link = _berth(fleet, node).link
+            if link is None:
+                raise NoSuchThing(f"{node} is down; it has no connection to cut")
+            link.cut(duration_s)
+            return f"{node} is cut from the console for {duration_s:g} s."
+        case GpuError(node, gpu_index, xid):
+            fleet.world.xid(_gpu(fleet, node, gpu_index), xid)
+            return f"GPU {gpu_index} of {node} reports XID {xid}."
+
+
+def _berth(fleet: Fleet, node: str) -> Berth:
+    try:
+        return fleet.berths[node]
+    except KeyError:
+        raise NoSuchThing(f"this fleet has no node {node!r}") from None
+
+
+def _gpu(fleet: Fleet, node: str, gpu_index: int) -> int:
+    try:
+        return fleet.world.index(node, gpu_index)
+    except KeyError:
+        raise NoSuchThing(f"this fleet has no GPU {gpu_index} on {node!r}") from None

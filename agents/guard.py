@@ -1,0 +1,185 @@
+"""One GPU's SysMonitor in operation: it takes the samples, keeps the second, asks the machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from agents.duty import short_term
+from agents.sysmonitor import machine, signals
+from agents.sysmonitor.machine import Facts, Monitor, Step
+from agents.wire.messages import GpuSample
+from agents.wire.names import GPU_STATES, SIGNALS, SharingMode
+
+if TYPE_CHECKING:
+    from agents.collectors.base import GpuReading
+    from agents.sysmonitor.signals import GpuFacts, Reading, Values
+    from agents.wire.messages import DesiredGpu, GpuInventory
+    from agents.wire.names import GpuState, Signal
+    from agents.wire.policy import AgentPolicy
+
+NOTHING: Final[Values] = (None,) * len(SIGNALS)
+STILL: Final = Step(Monitor())
+
+_STATE_CODES = {state: code for code, state in enumerate(GPU_STATES)}
+_SIGNAL_CODES = {signal: code for code, signal in enumerate(SIGNALS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU of a node: as told to the console, and what its percentages are taken of."""
+
+    inventory: GpuInventory
+    facts: GpuFacts
+
+
+class Guard:
+    """Keeps no decision of its own: `machine` decides, the node acts."""
+
+    def __init__(self, gpu: Gpu, monitor: Monitor) -> None:
+        self.gpu = gpu
+        self.monitor = monitor
+        self.policy: AgentPolicy | None = None
+        self.target: DesiredGpu | None = None
+        self.switched_off = False
+        self.reading: GpuReading | None = None
+        # Short-term SM activity of the online side, as duty follows it.
+        self.online_sm_percent: float | None = None
+        # What is over a limit in the last sample was within it in the one before.
+        self.before_last_at: float | None = None
+        # Set when a job or its memory would not go; lifted by a person, see `follow`.
+        self.quarantine = ""
+        self.degraded: tuple[Signal, ...] = ()
+        self._last_at: float | None = None
+        self._slo_p99_ms: float | None = None
+        self._values: Values = NOTHING
+        self._worst: Values = NOTHING
+        self._sample: Reading | None = None
+        self._second: list[Values] = []
+
+    @property
+    def index(self) -> int:
+        return self.gpu.inventory.index
+
+    @property
+    def state(self) -> GpuState:
+        return self.monitor.state
+
+    @property
+    def disabled(self) -> bool:
+        return self.target is not None and self.target.disabled
+
+    @property
+    def mode(self) -> SharingMode:
+        """What may be done here: observe until told otherwise."""
+        if self.switched_off:
+            return SharingMode.OFF
+        return SharingMode.OBSERVE if self.target is None else self.target.mode
+
+    def follow(
+        self, target: DesiredGpu | None, policy: AgentPolicy | None, slo_p99_ms: float | None
+    ) -> None:
+        """New orders. A person who disabled the GPU and enables it again lifts a quarantine."""
+        if self.disabled and target is not None and not target.disabled:
+            self.quarantine = ""
+        self.target, self.policy, self._slo_p99_ms = target, policy, slo_p99_ms
+        self._sample = None
+
+    def take(self, reading: GpuReading, now: float) -> None:
+        """One local sample. Nonsense values are missing from here on."""
+        self.before_last_at, self._last_at = self._last_at, now
+        self.reading = reading
+        self._follow_online(reading.sm_online_percent)
+        self._look(signals.plausible(reading.values, self.gpu.facts))
+        self._second.append(self._values)
+
+    def close_second(self) -> None:
+        """A second without a sample is one in which everything was missing."""
+        if not self._second:
+            self.reading = None
+            self._look(NOTHING)
+        self._worst = signals.worst(self._second) if self._second else NOTHING
+        self._second = []
+
+    def local(self, facts: Facts, now: float) -> Step:
+        if self.policy is None:
+            return STILL
+        known = self._with_quarantine(facts)
+        return self._keep(machine.local_step(self.monitor, self.sample, self.policy, known, now))
+
+    def wire(self, facts: Facts, now: float) -> Step:
+        """On the second that `close_second` closed."""
+        if self.policy is None:
+            return STILL
+        worst = signals.reading(self._worst, self.gpu.facts, self._slo_p99_ms)
+        known = self._with_quarantine(facts)
+        return self._keep(
+            machine.wire_step(self.monitor, self.sample, worst, self.policy, known, now)
+        )
+
+    @property
+    def sample(self) -> Reading:
+        """The last sample in policy units."""
+        if self._sample is None:
+            self._sample = signals.reading(self._values, self.gpu.facts, self._slo_p99_ms)
+        return self._sample
+
+    def calm(self) -> bool:
+        return self.policy is not None and machine.calm(self.monitor, self.policy)
+
+    def pressing(self, facts: Facts) -> bool:
+        return self.policy is not None and machine.pressing(self.sample, self.policy, facts)
+
+    def missing(self, facts: Facts) -> tuple[Signal, ...]:
+        return () if self.policy is None else machine.missing(self.sample, self.policy, facts)
+
+    def telemetry(self, **sides: Any) -> GpuSample:
+        """The closed second; `sides` are the fields about the online and the offline side."""
+        nearest: tuple[float | None, Signal | None] = (None, None)
+        if self.policy is not None:
+            nearest = signals.headroom(self.sample, self.policy)
+        return GpuSample(
+            self.index,
+            _STATE_CODES[self.monitor.state],
+            self._values,
+            self._worst,
+            headroom_percent=nearest[0],
+            nearest_signal=None if nearest[1] is None else _SIGNAL_CODES[nearest[1]],
+            **sides,
+        )
+
+    def to_json(self) -> bytes:
+        kept = {"monitor": machine.to_dict(self.monitor), "quarantine": self.quarantine}
+        return json.dumps(kept).encode()
+
+    def _follow_online(self, sm_percent: float | None) -> None:
+        if sm_percent is None or self._last_at is None:
+            return
+        dt_s = 0.0 if self.before_last_at is None else self._last_at - self.before_last_at
+        self.online_sm_percent = short_term(self.online_sm_percent, sm_percent, dt_s)
+
+    def _look(self, values: Values) -> None:
+        self._values, self._sample = values, None
+
+    def _keep(self, step: Step) -> Step:
+        self.monitor = step.monitor
+        return step
+
+    def _with_quarantine(self, facts: Facts) -> Facts:
+        if not self.quarantine:
+            return facts
+        return replace(facts, disabled_by_person=True, disable_reason=self.quarantine)
+
+
+def restore(gpu: Gpu, kept: bytes | None, now: float) -> Guard:
+    """The guard as it was saved, or a new one when nothing readable is kept."""
+    if kept is None:
+        return Guard(gpu, Monitor(since=now))
+    try:
+        content = json.loads(kept)
+        guard = Guard(gpu, machine.from_dict(content["monitor"], now))
+        guard.quarantine = content["quarantine"]
+    except (ValueError, KeyError, TypeError):
+        return Guard(gpu, Monitor(since=now))
+    return guard

@@ -1,0 +1,135 @@
+"""One offline job as its node sees it, and what follows from that. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from agents import stopping
+from agents.actuators.base import Condition, JobFacts, Limits
+from agents.reconciler import Known, Life
+from agents.stopping import Seen
+from agents.wire.messages import PlacementStatus
+from agents.wire.names import EndReason, PlacementState
+
+if TYPE_CHECKING:
+    from agents.ledger import Record
+    from agents.stopping import StopState
+    from agents.wire.messages import DesiredPlacement
+
+GONE: Final = frozenset({Condition.EXITED, Condition.VANISHED, Condition.NEVER_RAN})
+
+
+@dataclass(slots=True)
+class Guest:
+    """One placement that has not ended."""
+
+    record: Record
+    facts: JobFacts
+    stop: StopState | None = None
+    frozen: bool = False
+    duty_percent: float | None = None
+
+    @property
+    def placement(self) -> DesiredPlacement:
+        return self.record.placement
+
+    @property
+    def placement_id(self) -> str:
+        return self.record.placement.placement_id
+
+    @property
+    def gone(self) -> bool:
+        return self.facts.condition in GONE
+
+    @property
+    def life(self) -> Life:
+        if self.stop is not None:
+            return Life.STOPPING
+        return Life.STARTING if self.facts.condition is Condition.STARTING else Life.LIVE
+
+    @property
+    def state(self) -> PlacementState:
+        if self.stop is not None:
+            return PlacementState.STOPPING
+        if self.facts.condition is Condition.STARTING:
+            return PlacementState.STARTING
+        return PlacementState.FROZEN if self.frozen else PlacementState.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a stop must know about the GPU of its job; see `stopping.Seen`."""
+
+    memory_returned: bool
+    held: bool
+    calm: bool
+    pressing: bool
+
+
+def recovered(record: Record) -> Guest:
+    """A stop that was under way goes on where it was."""
+    under_way = record.stopping
+    stop = None if under_way is None else stopping.from_dict(under_way.machine)
+    return Guest(record, JobFacts(Condition.STARTING), stop)
+
+
+def end_reason(facts: JobFacts) -> EndReason:
+    if facts.condition is Condition.NEVER_RAN:
+        return EndReason.NEVER_STARTED
+    if facts.condition is Condition.VANISHED:
+        return EndReason.LOST
+    return EndReason.FINISHED if facts.exit_code == 0 else EndReason.FAILED
+
+
+def seen(guest: Guest, around: Surroundings) -> Seen:
+    facts = guest.facts
+    return Seen(
+        guest.gone,
+        facts.checkpointed,
+        facts.gated,
+        facts.quiesced,
+        facts.released,
+        around.memory_returned,
+        around.held,
+        around.calm,
+        around.pressing,
+    )
+
+
+def ended_status(record: Record) -> PlacementStatus:
+    ended = record.ended
+    if ended is None:
+        return PlacementStatus(record.placement.placement_id, PlacementState.UNKNOWN)
+    return PlacementStatus(
+        record.placement.placement_id,
+        PlacementState.ENDED,
+        progress=ended.progress,
+        work_done_s=ended.work_done_s,
+        unsaved_work_s=ended.lost_work_s,
+        end_reason=ended.reason,
+    )
+
+
+def status(guest: Guest, limits: Limits) -> PlacementStatus:
+    facts = guest.facts
+    return PlacementStatus(
+        guest.placement_id,
+        guest.state,
+        limits.sm_share_percent,
+        limits.duty_percent,
+        limits.memory_quota_bytes,
+        facts.memory_bytes,
+        facts.progress,
+        facts.normalised_throughput,
+        facts.work_done_s,
+        facts.unsaved_work_s,
+        None if guest.stop is None else guest.stop.phase,
+    )
+
+
+def known(record: Record, guest: Guest | None) -> Known:
+    placement = record.placement
+    if guest is None:
+        return Known(placement.placement_id, placement.gpu_index, Life.ENDED)
+    return Known(placement.placement_id, placement.gpu_index, guest.life, guest.facts.unattended)

@@ -1,0 +1,385 @@
+"""The offline jobs on one node: started once, watched, held, stopped, accounted for.
+
+Everything durable is in the ledger, everything told in the spool; both are written in the same
+transaction. What the jobs do is the runtime's.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from agents import stopping
+from agents.actuators.base import Capability, Condition, JobFacts, StartFailed
+from agents.guest import Guest, end_reason, ended_status, known, recovered, seen, status
+from agents.ledger import Ended, Record, Stopping
+from agents.reconciler import Stop
+from agents.stopping import StopActionKind
+from agents.wire.ids import uuid7
+from agents.wire.messages import PlacementStatus
+from agents.wire.names import EndReason, EventKind, Origin, Phase, PlacementState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from agents.actuators.base import Runtime
+    from agents.guest import Surroundings
+    from agents.ledger import Ledger
+    from agents.reconciler import Decline, Forget, Known, Start
+    from agents.spool import Spool
+    from agents.stopping import StopAction, Stopped
+    from agents.sysmonitor import machine
+    from agents.wire.messages import DesiredPlacement
+    from agents.wire.policy import AgentPolicy
+
+log = logging.getLogger(__name__)
+
+# Nothing was done to the job yet: an exit of its own is an exit of its own.
+UNTOUCHED: Final = frozenset({None, Phase.ACCEPTED})
+URGENCY: Final = {Origin.OVERLOAD: 1, Origin.EMERGENCY: 2}
+# Duty moves on every sample; a change too small to matter is not worth a write to the job.
+DUTY_STEP_PERCENT: Final = 0.5
+
+
+class Guests:
+    """All placements of one node that the ledger knows."""
+
+    def __init__(self, ledger: Ledger, spool: Spool, runtime: Runtime) -> None:
+        self._ledger, self._spool, self._runtime = ledger, spool, runtime
+        self._guests: dict[str, Guest] = {}
+
+    def recover(self, now: float) -> None:
+        """Takes over what an earlier life of this agent left. What did not live on has ended."""
+        for record in self._ledger:
+            if record.ended is None:
+                self._runtime.adopt(record.placement)
+                self._guests[record.placement.placement_id] = recovered(record)
+        self.observe(now)
+
+    def __iter__(self) -> Iterator[Guest]:
+        return iter(tuple(self._guests.values()))
+
+    def on_gpu(self, gpu_index: int) -> Guest | None:
+        """The job that holds the GPU; there is at most one."""
+        here = (guest for guest in self if guest.placement.gpu_index == gpu_index)
+        return next(here, None)
+
+    def known(self) -> tuple[Known, ...]:
+        return tuple(
+            known(record, self._guests.get(record.placement.placement_id))
+            for record in self._ledger
+        )
+
+    def placement(self, placement_id: str) -> DesiredPlacement:
+        return self._guests[placement_id].placement
+
+    # --- what is seen -------------------------------------------------------------------
+
+    def observe(self, now: float) -> None:
+        """Looks at every job; one that ended by itself is accounted for at once."""
+        for guest in self:
+            guest.facts = self._runtime.observe(guest.placement_id, now)
+            if guest.facts.condition is Condition.ALIVE and not guest.record.started:
+                self._note_started(guest)
+            if guest.gone and guest.stop is None:
+                self._end(guest, end_reason(guest.facts))
+            elif guest.gone:
+                self._note_finished_first(guest)
+
+    def _note_started(self, guest: Guest) -> None:
+        self._put(guest, msgspec.structs.replace(guest.record, started=True))
+        self._tell(EventKind.PLACEMENT_STARTED, guest, {"pid": guest.facts.pid})
+
+    def _note_finished_first(self, guest: Guest) -> None:
+        under_way, stop = guest.record.stopping, guest.stop
+        if under_way and stop and stop.phase in UNTOUCHED and guest.facts.exit_code == 0:
+            finished = msgspec.structs.replace(under_way, end_reason=EndReason.FINISHED)
+            self._put(guest, msgspec.structs.replace(guest.record, stopping=finished))
+
+    # --- what is planned ----------------------------------------------------------------
+
+    def start(
+        self, action: Start, policy: AgentPolicy, commit: Callable[[], None], now: float
+    ) -> None:
+        """The intent is on disk before anything runs. Raises what `commit` raises."""
+        guest = Guest(Record(action.placement), JobFacts(Condition.STARTING))
+        self._ledger.put(guest.record)
+        commit()
+        self._guests[guest.placement_id] = guest
+        try:
+            self._runtime.start(action.placement)
+        except StartFailed as failure:
+            guest.facts = JobFacts(Condition.NEVER_RAN, why=str(failure))
+            self._end(guest, EndReason.NEVER_STARTED)
+            return
+        self.set_duty(guest, policy.duty_floor_percent)
+        guest.facts = self._runtime.observe(guest.placement_id, now)
+
+    def decline(self, action: Decline) -> None:
+        """Told to stop before it started: its id is used up."""
+        ended = Ended(EndReason.NEVER_STARTED, "told to stop before it started")
+        self._ledger.put(Record(action.placement, ended=ended))
+        stop = action.placement.stop
+        self._tell_ended(action.placement, ended, None if stop is None else stop.eviction_id)
+
+    def forget(self, action: Forget) -> None:
+        self._ledger.drop(action.placement_id)
+        self._runtime.forget(action.placement_id)
+
+    def stop(self, action: Stop, policy: AgentPolicy, held: bool, now: float) -> None:
+        """The ordinary stop; `held`: SysMonitor wants the job frozen."""
+        guest = self._guests[action.placement_id]
+        grace_s = policy.grace_s if action.grace_s is None else action.grace_s
+        begun = stopping.begin(
+            action.origin, guest.placement.checkpoint, grace_s, policy, now, held=held
+        )
+        self._enter_stop(guest, action, begun, policy)
+
+    # --- what SysMonitor wants ----------------------------------------------------------
+
+    def freeze(self, guest: Guest, action: machine.Action, reaction_ms: float | None) -> None:
+        if guest.frozen or Capability.FREEZE not in self._runtime.capabilities:
+            return
+        self._runtime.freeze(guest.placement_id)
+        guest.frozen = True
+        self._tell(EventKind.FROZEN, guest, _evidence(action) | {"reaction_ms": reaction_ms})
+
+    def thaw(self, guest: Guest, why: str) -> None:
+        if not guest.frozen:
+            return
+        self._runtime.thaw(guest.placement_id)
+        guest.frozen = False
+        self._tell(EventKind.THAWED, guest, {"why": why})
+
+    def evict(
+        self,
+        guest: Guest,
+        action: machine.Action,
+        policy: AgentPolicy,
+        reaction_ms: float | None,
+        now: float,
+    ) -> None:
+        """An eviction of the node's own. One that is under way for less becomes this one."""
+        origin = action.origin or Origin.OVERLOAD
+        under_way = guest.record.stopping
+        if under_way and URGENCY.get(under_way.origin, 0) >= URGENCY.get(origin, 0):
+            return
+        eviction_id = (under_way and under_way.eviction_id) or str(uuid7())
+        told = _evidence(action) | {"origin": origin, "reaction_ms": reaction_ms}
+        self._tell(EventKind.EVICTION_STARTED, guest, told, eviction_id)
+        stop = Stop(
+            guest.placement_id, action.why, EndReason.EVICTED, origin, eviction_id, policy.grace_s
+        )
+        self._enter_stop(guest, stop, self._emergency(guest, action, origin, policy, now), policy)
+
+    def _emergency(
+        self,
+        guest: Guest,
+        action: machine.Action,
+        origin: Origin,
+        policy: AgentPolicy,
+        now: float,
+    ) -> Stopped:
+        if guest.stop is not None:
+            return stopping.escalate(guest.stop, origin, policy, now, at_once=action.at_once)
+        checkpoint = guest.placement.checkpoint
+        return stopping.begin(
+            origin, checkpoint, policy.grace_s, policy, now, at_once=action.at_once
+        )
+
+    def propose(self, guest: Guest, action: machine.Action) -> None:
+        """Asks the console for an eviction that is not the node's to decide."""
+        told = _evidence(action) | {"origin": action.origin}
+        self._tell(EventKind.EVICTION_PROPOSED, guest, told)
+
+    def set_duty(self, guest: Guest, percent: float) -> None:
+        before = guest.duty_percent
+        if before is None or abs(before - percent) >= DUTY_STEP_PERCENT:
+            self._runtime.set_duty(guest.placement_id, percent)
+            guest.duty_percent = percent
+
+    # --- stops under way ----------------------------------------------------------------
+
+    def step_stop(
+        self, guest: Guest, around: Surroundings, policy: AgentPolicy, now: float
+    ) -> str | None:
+        """One step of its stop. A text when the job or its memory would not go."""
+        if guest.stop is None:
+            return None
+        before = guest.stop
+        guest.stop, actions = stopping.step(before, seen(guest, around), now)
+        failed = self._carry_out(guest, actions, policy)
+        if guest.stop.stage in stopping.ENDED:
+            self._finish_stop(guest)
+        elif (guest.stop.stage, guest.stop.phase) != (before.stage, before.phase):
+            self._save_stop(guest)
+        return failed
+
+    def _enter_stop(self, guest: Guest, action: Stop, begun: Stopped, policy: AgentPolicy) -> None:
+        log.info("stopping %s: %s", guest.placement_id, action.why)
+        before = guest.record.stopping
+        guest.stop, actions = begun
+        under_way = Stopping(
+            action.origin,
+            action.end_reason,
+            action.why,
+            stopping.to_dict(guest.stop),
+            action.eviction_id,
+            signalled=before is not None and before.signalled,
+        )
+        self._put(guest, msgspec.structs.replace(guest.record, stopping=under_way))
+        self._carry_out(guest, actions, policy)
+        self._save_stop(guest)
+
+    def _carry_out(
+        self, guest: Guest, actions: Iterable[StopAction], policy: AgentPolicy
+    ) -> str | None:
+        """Why the stop failed, if that is among the actions."""
+        failed = None
+        for action in actions:
+            failed = action.why if action.kind is StopActionKind.FAILED else failed
+            self._perform(guest, action, policy)
+        return failed
+
+    def _perform(self, guest: Guest, action: StopAction, policy: AgentPolicy) -> None:
+        """One action of the stop machine on the runtime, or in words."""
+        runtime, placement_id = self._runtime, guest.placement_id
+        match action.kind:
+            case StopActionKind.SEND_SIGTERM:
+                runtime.sigterm(placement_id)
+                self._note_signalled(guest)
+            case StopActionKind.FLOOR_DUTY:
+                runtime.set_duty(placement_id, policy.duty_floor_percent)
+                guest.duty_percent = policy.duty_floor_percent
+                self.thaw(guest, "its work is being saved")
+            case StopActionKind.FREEZE:
+                runtime.freeze(placement_id)
+                guest.frozen = Capability.FREEZE in runtime.capabilities
+            case StopActionKind.GATE:
+                runtime.gate(placement_id)
+            case StopActionKind.QUIESCE:
+                runtime.quiesce(placement_id)
+            case StopActionKind.RELEASE:
+                runtime.release(placement_id)
+            case StopActionKind.TERMINATE_CLIENT:
+                runtime.terminate_client(placement_id)
+            case StopActionKind.KILL:
+                runtime.kill(placement_id)
+            case StopActionKind.REPORT:
+                self._report(guest, action.phase)
+            case StopActionKind.STUCK | StopActionKind.FAILED:
+                failed = action.kind is StopActionKind.FAILED
+                self._tell_stop(
+                    EventKind.EVICTION_STUCK, guest, {"why": action.why, "failed": failed}
+                )
+
+    def _report(self, guest: Guest, phase: Phase | None) -> None:
+        told = {
+            "phase": phase,
+            "lost_work_s": guest.facts.unsaved_work_s,
+            "memory_bytes": guest.facts.memory_bytes,
+        }
+        self._tell_stop(EventKind.EVICTION_PHASE, guest, told)
+
+    def _tell_stop(self, kind: EventKind, guest: Guest, data: dict[str, Any]) -> None:
+        """A stop of the node's own, without an eviction, has no phases to tell."""
+        under_way = guest.record.stopping
+        if under_way and under_way.eviction_id:
+            self._tell(kind, guest, data, under_way.eviction_id)
+
+    def _note_signalled(self, guest: Guest) -> None:
+        under_way = guest.record.stopping
+        if under_way is not None:
+            under_way = msgspec.structs.replace(under_way, signalled=True)
+            self._put(guest, msgspec.structs.replace(guest.record, stopping=under_way))
+
+    def _save_stop(self, guest: Guest) -> None:
+        under_way = guest.record.stopping
+        if under_way is not None and guest.stop is not None:
+            kept = stopping.to_dict(guest.stop)
+            under_way = msgspec.structs.replace(under_way, machine=kept)
+            self._put(guest, msgspec.structs.replace(guest.record, stopping=under_way))
+
+    def _finish_stop(self, guest: Guest) -> None:
+        """A failed stop ends too, once the process is gone after all."""
+        under_way = guest.record.stopping
+        if guest.gone:
+            self._end(guest, EndReason.EVICTED if under_way is None else under_way.end_reason)
+
+    # --- ends ---------------------------------------------------------------------------
+
+    def _end(self, guest: Guest, reason: EndReason) -> None:
+        under_way, facts = guest.record.stopping, guest.facts
+        ended = Ended(
+            reason,
+            facts.why or ("" if under_way is None else under_way.why),
+            facts.exit_code,
+            facts.unsaved_work_s,
+            facts.progress,
+            facts.work_done_s,
+            signalled=under_way is not None and under_way.signalled,
+        )
+        del self._guests[guest.placement_id]
+        self._ledger.put(msgspec.structs.replace(guest.record, ended=ended))
+        self._tell_ended(
+            guest.placement, ended, None if under_way is None else under_way.eviction_id
+        )
+
+    def _tell_ended(
+        self, placement: DesiredPlacement, ended: Ended, eviction_id: str | None
+    ) -> None:
+        log.info("%s ended: %s %s", placement.placement_id, ended.reason, ended.why)
+        self._spool.append(
+            EventKind.PLACEMENT_ENDED,
+            gpu_index=placement.gpu_index,
+            placement_id=placement.placement_id,
+            eviction_id=eviction_id,
+            data=msgspec.structs.asdict(ended),
+        )
+
+    # --- in words -----------------------------------------------------------------------
+
+    def statuses(self, desired: Iterable[DesiredPlacement]) -> tuple[PlacementStatus, ...]:
+        """All that the ledger knows, then what is desired and has not begun."""
+        known = tuple(self._status(record) for record in self._ledger)
+        waiting = (one for one in desired if one.placement_id not in self._ledger)
+        return (
+            *known,
+            *(PlacementStatus(one.placement_id, PlacementState.DESIRED) for one in waiting),
+        )
+
+    def _status(self, record: Record) -> PlacementStatus:
+        guest = self._guests.get(record.placement.placement_id)
+        if guest is None:
+            return ended_status(record)
+        return status(guest, self._runtime.limits(guest.placement_id))
+
+    def _put(self, guest: Guest, record: Record) -> None:
+        guest.record = record
+        self._ledger.put(record)
+
+    def _tell(
+        self,
+        kind: EventKind,
+        guest: Guest,
+        data: dict[str, Any],
+        eviction_id: str | None = None,
+    ) -> None:
+        self._spool.append(
+            kind,
+            gpu_index=guest.placement.gpu_index,
+            placement_id=guest.placement_id,
+            eviction_id=eviction_id,
+            data=data,
+        )
+
+
+def _evidence(action: machine.Action) -> dict[str, Any]:
+    return {
+        "why": action.why,
+        "signal": action.signal,
+        "value": action.value,
+        "limit": action.limit,
+    }

@@ -1,0 +1,178 @@
+"""The connection to the console: the only module that opens a socket to it.
+
+Nothing local waits for it. It comes back by itself, and says once what is wrong, not each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus, WebSocketException
+
+from agents.wire import codec
+from agents.wire.limits import MAX_MESSAGE_BYTES, PROTOCOL_MAX, PROTOCOL_MIN
+from agents.wire.messages import Envelope, EventAck, Welcome
+
+if TYPE_CHECKING:
+    from agents.outbox import Outbox
+    from agents.wire.messages import FromAgent, Hello
+
+log = logging.getLogger(__name__)
+
+FIRST_RETRY_S: Final = 0.5
+LONGEST_RETRY_S: Final = 5.0
+# A connection that lived this long was a good one: the next failure starts a new series.
+GOOD_AFTER_S: Final = 10.0
+OPEN_TIMEOUT_S: Final = 5.0
+SEND_TIMEOUT_S: Final = 8.0
+# Together under ten seconds: the time in which a dead console is noticed.
+PING_EVERY_S: Final = 3.0
+PING_TIMEOUT_S: Final = 4.0
+CLOSE_TIMEOUT_S: Final = 1.0
+REFUSED: Final = frozenset({401, 403})
+
+
+class Station(Protocol):
+    """The node that speaks through a link."""
+
+    outbox: Outbox
+
+    def hello(self) -> Hello: ...
+
+    def received(self, envelope: Envelope, now: float) -> None: ...
+
+
+class NotWelcome(ConnectionError):
+    """The console answered the hello with something else than a welcome we can work with."""
+
+
+class Link:
+    """One node's connection; `run` keeps it up until it is cancelled."""
+
+    def __init__(self, url: str, token: str, name: str, station: Station) -> None:
+        self._url, self._token, self._name, self._station = url, token, name, station
+        self._socket: ClientConnection | None = None
+        self._cut_until = 0.0
+        self._complaint = ""
+
+    @property
+    def is_up(self) -> bool:
+        return self._socket is not None
+
+    def cut(self, duration_s: float) -> None:
+        """Drops the connection as a broken cable would, and keeps it down for a while."""
+        self._cut_until = time.monotonic() + duration_s
+        if self._socket is not None:
+            self._socket.transport.abort()
+
+    async def run(self) -> None:
+        attempt = 0
+        while True:
+            await asyncio.sleep(max(0.0, self._cut_until - time.monotonic()))
+            began = time.monotonic()
+            try:
+                await self._connect()
+            except (OSError, TimeoutError, WebSocketException, codec.WireError) as error:
+                self._complain(error)
+            attempt = 0 if time.monotonic() - began > GOOD_AFTER_S else attempt + 1
+            await asyncio.sleep(retry_after_s(attempt))
+
+    async def _connect(self) -> None:
+        async with connect(
+            self._url,
+            additional_headers={"Authorization": f"Bearer {self._token}"},
+            compression=None,
+            open_timeout=OPEN_TIMEOUT_S,
+            ping_interval=PING_EVERY_S,
+            ping_timeout=PING_TIMEOUT_S,
+            close_timeout=CLOSE_TIMEOUT_S,
+            max_size=MAX_MESSAGE_BYTES,
+            proxy=None,
+        ) as socket:
+            await self._introduce(socket)
+            self._socket = socket
+            try:
+                await self._converse(socket)
+            finally:
+                self._socket = None
+
+    async def _introduce(self, socket: ClientConnection) -> None:
+        await _send(socket, self._station.hello())
+        async with asyncio.timeout(OPEN_TIMEOUT_S):
+            welcome = codec.decode_from_console(await _receive(socket))
+        if not isinstance(welcome, Welcome):
+            raise NotWelcome(f"expected a welcome, received {type(welcome).__name__}")
+        if not PROTOCOL_MIN <= welcome.protocol <= PROTOCOL_MAX:
+            raise NotWelcome(
+                f"the console chose protocol {welcome.protocol}, this agent speaks"
+                f" {PROTOCOL_MIN} to {PROTOCOL_MAX}: update the older of the two"
+            )
+        self._station.outbox.resume(welcome.acked_seq)
+        self._complaint = ""
+        log.info("%s: connected to %s", self._name, self._url)
+
+    async def _converse(self, socket: ClientConnection) -> None:
+        sender = asyncio.create_task(self._send_all(socket))
+        try:
+            while True:
+                self._obey(await _receive(socket))
+        finally:
+            sender.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await sender
+
+    def _obey(self, data: bytes) -> None:
+        """One bad message is dropped and told; it does not cost the connection."""
+        try:
+            message = codec.decode_from_console(data)
+        except codec.WireError as error:
+            log.warning("%s: dropped a message: %s", self._name, error)
+            return
+        if isinstance(message, EventAck):
+            self._station.outbox.acknowledge(message.seq)
+        elif isinstance(message, Envelope):
+            self._station.received(message, time.monotonic())
+
+    async def _send_all(self, socket: ClientConnection) -> None:
+        outbox = self._station.outbox
+        try:
+            while True:
+                while (message := outbox.take(time.monotonic())) is not None:
+                    await _send(socket, message)
+                await outbox.wait(timeout_s=1.0)
+        except (TimeoutError, OSError, WebSocketException):
+            # The receiver sees the end of the connection and reports it.
+            socket.transport.abort()
+
+    def _complain(self, error: Exception) -> None:
+        complaint = self._explain(error)
+        if complaint != self._complaint:
+            log.warning("%s: no connection to %s: %s", self._name, self._url, complaint)
+        self._complaint = complaint
+
+    def _explain(self, error: Exception) -> str:
+        if isinstance(error, InvalidStatus) and error.response.status_code in REFUSED:
+            return "the console does not know this token: enrol the node again"
+        return str(error) or type(error).__name__
+
+
+def retry_after_s(attempt: int) -> float:
+    """Doubles up to a few seconds, jittered so that a fleet does not come back as one."""
+    longest = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(attempt, 8))
+    return random.uniform(longest / 2, longest)
+
+
+async def _send(socket: ClientConnection, message: FromAgent) -> None:
+    async with asyncio.timeout(SEND_TIMEOUT_S):
+        await socket.send(codec.encode(message))
+
+
+async def _receive(socket: ClientConnection) -> bytes:
+    data = await socket.recv()
+    return data.encode() if isinstance(data, str) else data

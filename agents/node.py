@@ -1,0 +1,276 @@
+"""One node: its guards, guests and orders brought together. No socket, no sleep.
+
+The loop calls `sample` at least five times a second, `step_stops` ten times, `decide` once.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from agents import guard
+from agents.duty import next_duty
+from agents.guest import Surroundings
+from agents.guests import Guests
+from agents.ledger import Ledger
+from agents.orders import Orders
+from agents.outbox import Outbox
+from agents.reconciler import Decline, Forget, GpuFloor, Situation, Start, Stop, plan
+from agents.reports import Reporter, hello, transition
+from agents.spool import Spool
+from agents.sysmonitor.machine import ActionKind, Facts
+from agents.wire.names import EventKind, SharingMode
+from agents.wire.policy import AgentPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agents.actuators.base import Runtime
+    from agents.collectors.base import Collector
+    from agents.guard import Gpu, Guard
+    from agents.guest import Guest
+    from agents.off import Switch
+    from agents.reconciler import Action
+    from agents.state import StateFile
+    from agents.sysmonitor import machine
+    from agents.sysmonitor.machine import Step
+    from agents.wire.messages import DesiredPlacement, Envelope, Hello
+
+log = logging.getLogger(__name__)
+
+# Stops a job whose policy is gone (the node was enrolled anew, so its old orders are void).
+WITHOUT_ORDERS: Final = AgentPolicy(0, 0, "without orders", thresholds={})
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the node is. `key` verifies its orders; a new boot id voids leases of the last."""
+
+    name: str
+    boot_id: str
+    key: bytes
+    gpus: tuple[Gpu, ...]
+
+
+class NodeAgent:
+    """What one node does, moment by moment."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        state: StateFile,
+        collector: Collector,
+        runtime: Runtime,
+        now: float,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.identity = identity
+        self._state, self._collector, self._runtime = state, collector, runtime
+        indexes = [gpu.inventory.index for gpu in identity.gpus]
+        self._orders = Orders(state, identity.name, identity.key, indexes, identity.boot_id)
+        self._spool = Spool(state, identity.name, wall)
+        self.outbox = Outbox(self._spool)
+        self._guests = Guests(Ledger(state, identity.name), self._spool, runtime)
+        self._guards = {
+            gpu.inventory.index: guard.restore(gpu, state.fact(identity.name, _fact(gpu)), now)
+            for gpu in identity.gpus
+        }
+        self._reporter = Reporter(self._orders, self._guests, self._guards, now, wall)
+        self._sampled_at = now
+        self._guests.recover(now)
+        self._follow_orders()
+
+    # --- the console's side -------------------------------------------------------------
+
+    def hello(self) -> Hello:
+        return hello(self.identity, self._orders, self._runtime, self._spool.last_seq)
+
+    def received(self, envelope: Envelope, now: float) -> None:
+        if self._orders.receive(envelope, now):
+            self._follow_orders()
+            self.reconcile(now)
+        self._offer_status(now)
+
+    def _follow_orders(self) -> None:
+        for each in self._guards.values():
+            service = self._orders.service(each.index)
+            each.follow(
+                self._orders.gpu(each.index),
+                self._orders.policy(each.index),
+                None if service is None else service.slo_p99_ms,
+            )
+
+    # --- the local side: what must not wait ---------------------------------------------
+
+    def sample(self, now: float) -> None:
+        """One local sample of every GPU; jobs on a GPU that needs it are held or evicted."""
+        dt_s, self._sampled_at = now - self._sampled_at, now
+        reading = self._collector.collect(now)
+        for gpu in reading.gpus if reading else ():
+            self._guards[gpu.index].take(gpu, now)
+        self._guests.observe(now)
+        for guest in self._guests:
+            each = self._guards[guest.placement.gpu_index]
+            self._act(each, each.local(self._facts(each), now), now)
+            self._steer(each, guest, dt_s)
+        self.step_stops(now)
+
+    def step_stops(self, now: float) -> None:
+        for guest in self._guests:
+            if guest.stop is not None:
+                self._step_stop(self._guards[guest.placement.gpu_index], guest, now)
+
+    def _step_stop(self, each: Guard, guest: Guest, now: float) -> None:
+        facts = self._facts(each)
+        around = Surroundings(
+            facts.offline_memory_returned, each.monitor.held, each.calm(), each.pressing(facts)
+        )
+        failed = self._guests.step_stop(guest, around, each.policy or WITHOUT_ORDERS, now)
+        if failed is not None:
+            each.quarantine = failed
+            self._save(each)
+
+    def _steer(self, each: Guard, guest: Guest, dt_s: float) -> None:
+        """Duty follows what the online side uses, below what the console allows."""
+        if each.policy is None or guest.stop is not None:
+            return
+        percent = next_duty(
+            guest.duty_percent or each.policy.duty_floor_percent,
+            guest.placement.sm_share_percent,
+            each.online_sm_percent,
+            each.state,
+            each.policy,
+            dt_s,
+        )
+        allowed = guest.placement.duty_percent
+        self._guests.set_duty(guest, percent if allowed is None else min(percent, allowed))
+
+    # --- the wire side: every other decision --------------------------------------------
+
+    def decide(self, now: float, switch: Switch) -> None:
+        """Closes the second: verdicts, what should run, telemetry, status."""
+        for each in self._guards.values():
+            each.switched_off = switch.covers(each.gpu.inventory.uuid)
+            each.close_second()
+            if self._gives_verdicts(each):
+                self._act(each, each.wire(self._facts(each), now), now)
+                self._note_degraded(each)
+        self.reconcile(now)
+        self.outbox.offer(self._reporter.telemetry(now))
+        self._offer_status(now)
+        self.outbox.ring()
+
+    def _gives_verdicts(self, each: Guard) -> bool:
+        """Not while sharing is off; but what still runs there is protected to its end."""
+        return each.mode is not SharingMode.OFF or self._guests.on_gpu(each.index) is not None
+
+    def _note_degraded(self, each: Guard) -> None:
+        missing = each.missing(self._facts(each))
+        if missing and missing != each.degraded:
+            data = {"missing": list(missing)}
+            self._spool.append(EventKind.DEGRADED, gpu_index=each.index, data=data)
+        each.degraded = missing
+
+    def _offer_status(self, now: float) -> None:
+        status = self._reporter.status(now)
+        if status is not None:
+            self.outbox.offer_status(status)
+
+    # --- what SysMonitor wants ----------------------------------------------------------
+
+    def _act(self, each: Guard, step: Step, now: float) -> None:
+        for moved in step.transitions:
+            data = transition(moved)
+            self._spool.append(EventKind.TRANSITION, gpu_index=each.index, data=data)
+        guest = self._guests.on_gpu(each.index)
+        if guest is not None:
+            for action in step.actions:
+                self._act_on(each, guest, action, now)
+        if step.transitions:
+            self._save(each)
+
+    def _act_on(self, each: Guard, guest: Guest, action: machine.Action, now: float) -> None:
+        policy = each.policy or WITHOUT_ORDERS
+        match action.kind:
+            case ActionKind.FREEZE:
+                self._guests.freeze(guest, action, _reaction_ms(each))
+            case ActionKind.THAW:
+                self._guests.thaw(guest, action.why)
+            case ActionKind.EVICT:
+                self._guests.evict(guest, action, policy, _reaction_ms(each), now)
+            case ActionKind.PROPOSE:
+                self._guests.propose(guest, action)
+
+    def _save(self, each: Guard) -> None:
+        self._state.set_fact(self.identity.name, _fact(each.gpu), each.to_json())
+
+    # --- what should run ----------------------------------------------------------------
+
+    def reconcile(self, now: float) -> None:
+        for action in plan(self._situation(now)):
+            try:
+                self._carry_out(action, now)
+            except sqlite3.Error as error:
+                log.error("%s: intent not written, nothing done: %s", self.identity.name, error)
+
+    def _carry_out(self, action: Action, now: float) -> None:
+        match action:
+            case Start():
+                policy = self._guard_of(action.placement).policy or WITHOUT_ORDERS
+                self._guests.start(action, policy, self._state.commit, now)
+            case Stop():
+                each = self._guard_of(self._guests.placement(action.placement_id))
+                policy = each.policy or WITHOUT_ORDERS
+                self._guests.stop(action, policy, each.monitor.held, now)
+            case Decline():
+                self._guests.decline(action)
+            case Forget():
+                self._guests.forget(action)
+
+    def _guard_of(self, placement: DesiredPlacement) -> Guard:
+        return self._guards[placement.gpu_index]
+
+    def _situation(self, now: float) -> Situation:
+        return Situation(
+            self._orders.desired,
+            self._orders.lease_left_s(now) > 0,
+            {each.index: self._floor(each) for each in self._guards.values()},
+            self._guests.known(),
+        )
+
+    def _floor(self, each: Guard) -> GpuFloor:
+        guest = self._guests.on_gpu(each.index)
+        vacant = guest is None and _memory_returned(each, guest)
+        return GpuFloor(each.state, each.mode, each.switched_off, vacant)
+
+    def _facts(self, each: Guard) -> Facts:
+        guest, target = self._guests.on_gpu(each.index), each.target
+        online = None if each.reading is None else each.reading.online_processes
+        return Facts(
+            offline_present=guest is not None and not guest.gone,
+            offline_memory_returned=_memory_returned(each, guest),
+            online_present=online is None or online > 0,
+            disabled_by_person=each.disabled,
+            disable_reason="" if target is None else target.disabled_reason,
+        )
+
+
+def _fact(gpu: Gpu) -> str:
+    """The name under which a GPU's guard is kept: of the card, wherever it sits."""
+    return f"guard {gpu.inventory.uuid}"
+
+
+def _memory_returned(each: Guard, guest: Guest | None) -> bool:
+    """Where nobody can tell offline memory apart, a job that is gone has returned its own."""
+    held = None if each.reading is None else each.reading.offline_memory_bytes
+    return held == 0 if held is not None else guest is None or guest.gone
+
+
+def _reaction_ms(each: Guard) -> float | None:
+    """Since the sample before the one acted on: the signal was within its limit then, so the
+    true reaction took no longer."""
+    before = each.before_last_at
+    return None if before is None else (time.monotonic() - before) * 1_000
