@@ -26,8 +26,11 @@ class ClusterNode(msgspec.Struct, frozen=True):
 
 
 class ClusterInstance(msgspec.Struct, frozen=True):
+    """One instance on one GPU, or on the part `gpu_percent` of it."""
+
     node: str
     gpu_index: int
+    gpu_percent: float = 100.0
 
 
 class ClusterService(msgspec.Struct, frozen=True):

@@ -51,8 +51,9 @@ def require_one(user: User, roles: tuple[Role, ...], pool: Pool | None = None) -
 
 def missing(role: Role | str, pool: Pool | None = None) -> str:
     """Why a control is closed: `You need the role approver in pool web; an admin can give it.`"""
+    word = Role(role).label.lower()
     where = f"in pool {pool.name}" if pool else "in all pools"
-    return f"You need the role {Role(role).label.lower()} {where}; an admin can give it under Settings."
+    return f"You need the role {word} {where}; an admin can give it under Settings."
 
 
 def pools_for(user: User, role: Role | str) -> QuerySet[Pool]:

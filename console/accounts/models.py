@@ -8,6 +8,7 @@ from functools import cached_property
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
+from django.db.models import Q
 
 
 class User(AbstractUser):
@@ -42,8 +43,13 @@ class RoleBinding(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["user", "role", "pool"], name="one_binding", nulls_distinct=False
-            )
+                fields=["user", "role", "pool"],
+                condition=~Q(pool=None),
+                name="one_binding_in_a_pool",
+            ),
+            models.UniqueConstraint(
+                fields=["user", "role"], condition=Q(pool=None), name="one_binding_everywhere"
+            ),
         ]
 
     def __str__(self) -> str:

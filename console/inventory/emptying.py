@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 
 from agents.wire.names import Origin, PlacementState
 from console.audit.services import Actor
+from console.evictions import services
 from console.evictions.models import Eviction
 from console.inventory.models import Gpu
 from console.scheduling.models import Placement
@@ -28,8 +29,6 @@ def empty(
     gpus: Iterable[Gpu] | QuerySet[Gpu], origin: Origin, actor: Actor, reason: str, now: datetime
 ) -> list[Eviction]:
     """One eviction for each live placement; those that are under way already are left alone."""
-    from console.evictions import services
-
     return [
         services.request(placement, origin, actor, reason, now)
         for placement in live_on(gpus).exclude(evictions__state__in=_UNDER_WAY)

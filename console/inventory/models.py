@@ -85,6 +85,8 @@ class Gpu(models.Model):
     uuid = models.CharField(max_length=80, db_index=True)
     model = models.CharField(max_length=80)
     memory_bytes = models.BigIntegerField()
+    # The size comes from a table of models, or is a guess; no node has told it.
+    memory_assumed = models.BooleanField(default=False)
     driver = models.CharField(max_length=40, blank=True)
     sm_clock_max_mhz = models.FloatField(null=True, blank=True)
     power_limit_w = models.FloatField(null=True, blank=True)

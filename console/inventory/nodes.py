@@ -16,7 +16,7 @@ from django.db.models.functions import Greatest
 
 from agents.wire.limits import MAX_GPUS_PER_NODE
 from agents.wire.messages import GpuInventory, Hello
-from agents.wire.names import GpuState
+from agents.wire.names import GpuState, SharingMode
 from console.audit.services import Actor, agent, record
 from console.errors import Invalid, SomebodyWasFirst
 from console.inventory import bell, identity
@@ -200,6 +200,8 @@ def _keep(gpu: Gpu, claim: GpuInventory, imported: bool, now: datetime) -> None:
     facts: dict[str, Any] = {**_facts(claim), "retired_at": None}
     if gpu.retired_at is not None or imported:
         facts |= {"state": GpuState.INIT, "state_since": now, "state_why": ""}
+    if imported:
+        facts |= {"memory_assumed": False, "sharing_mode": SharingMode.OBSERVE}
     if any(getattr(gpu, name) != value for name, value in facts.items()):
         Gpu.objects.filter(pk=gpu.pk).update(**facts)
 
