@@ -1,0 +1,182 @@
+"""Submit a job, and take it back. Placing and ending jobs is the business of `scheduling`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+
+from agents.wire.names import Checkpoint, Origin, PlacementState
+from console import doorbell
+from console.accounts import access
+from console.accounts.models import Role, User
+from console.announce import announce
+from console.audit.services import person, record, system
+from console.errors import Invalid, SomebodyWasFirst
+from console.evictions import services as evictions
+from console.evictions.models import Eviction
+from console.inventory.models import Pool
+from console.scheduling.models import Placement
+from console.workloads.models import OfflineJob, Team
+
+LONGEST_WORK_S: Final = 366 * 86_400.0
+LARGEST_MEMORY_BYTES: Final = 1 << 42
+_WAITING: Final = (
+    OfflineJob.State.PENDING,
+    OfflineJob.State.PROFILING,
+    OfflineJob.State.QUEUED,
+)
+_SAME: Final = (
+    "team", "owner", "priority", "profile_gpu_model", "gpu_models", "pools", "command",
+    "checkpoint", "checkpoint_period_s", "work_s", "sm_percent", "gpu_util_percent",
+    "memory_bytes", "memory_bandwidth_percent", "max_retries",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a person asks for. Percent of one whole GPU; empty `pools` and `gpu_models`: any."""
+
+    name: str
+    team: Team
+    work_s: float
+    sm_percent: float
+    gpu_util_percent: float
+    memory_bytes: int
+    memory_bandwidth_percent: float = 0.0
+    priority: int = 0
+    checkpoint: Checkpoint = Checkpoint.ON_SIGTERM
+    checkpoint_period_s: float = 600.0
+    pools: Sequence[str] = ()
+    gpu_models: Sequence[str] = ()
+    command: Sequence[str] = ()
+    max_retries: int = 3
+
+
+@transaction.atomic
+def submit(wanted: Submission, owner: User, now: datetime) -> OfflineJob:
+    """The job, queued. Raises PermissionDenied, and Invalid with what is wrong field by field."""
+    pools = _pools_of(wanted, owner)
+    if errors := dict(_errors(wanted)):
+        raise Invalid("The job was not submitted: some values do not fit.", errors)
+    job = OfflineJob.objects.create(
+        name=wanted.name.strip(),
+        team=wanted.team,
+        owner=owner,
+        state=OfflineJob.State.QUEUED,
+        state_since=now,
+        submitted_at=now,
+        priority=wanted.priority,
+        work_s=wanted.work_s,
+        sm_percent=wanted.sm_percent,
+        gpu_util_percent=wanted.gpu_util_percent,
+        memory_bytes=wanted.memory_bytes,
+        memory_bandwidth_percent=wanted.memory_bandwidth_percent,
+        checkpoint=wanted.checkpoint,
+        checkpoint_period_s=wanted.checkpoint_period_s,
+        pools=pools,
+        gpu_models=list(wanted.gpu_models),
+        command=list(wanted.command),
+        max_retries=wanted.max_retries,
+    )
+    record(person(owner), "job.submit", job, now=now)
+    _say(job)
+    doorbell.ring(doorbell.RUN_ROUND)
+    return job
+
+
+@transaction.atomic
+def resubmit(job: OfflineJob, name: str, now: datetime) -> OfflineJob:
+    """A new job like `job`, from its beginning."""
+    same: dict[str, Any] = {field: getattr(job, field) for field in _SAME}
+    again = OfflineJob.objects.create(name=name, state_since=now, submitted_at=now, **same)
+    record(system("workloads"), "job.resubmit", again, now=now, like=str(job.pk))
+    _say(again)
+    return again
+
+
+def cancel(job: OfflineJob, user: User, reason: str, now: datetime) -> Eviction | None:
+    """Take the job back: at once while it waits, else through the stop that is returned.
+
+    Raises PermissionDenied, and SomebodyWasFirst when the job is over.
+    """
+    placement = _live(job)
+    require_cancel(job, user, placement)
+    if placement is not None:
+        return evictions.request(placement, Origin.CANCEL, person(user), reason, now)
+    with transaction.atomic():
+        waiting = OfflineJob.objects.filter(pk=job.pk, state__in=_WAITING)
+        if not waiting.update(
+            state=OfflineJob.State.CANCELLED, state_since=now, finished_at=now, wait_reason=""
+        ):
+            job.refresh_from_db()
+            raise SomebodyWasFirst(f"{job} is {job.get_state_display().lower()} already.")
+        record(person(user), "job.cancel", job, now=now, reason=reason)
+        _say(job)
+    return None
+
+
+def may_cancel(job: OfflineJob, user: User) -> bool:
+    """Its owner may, and an operator of every pool that it may run in."""
+    if job.owner_id == user.pk and user.is_active:
+        return True
+    pools = Pool.objects.filter(name__in=job.pools) if job.pools else [None]
+    return all(access.allowed(user, Role.OPERATOR, pool) for pool in pools)
+
+
+def require_cancel(job: OfflineJob, user: User, placement: Placement | None) -> None:
+    """Raises PermissionDenied; an operator of the pool where the job runs may cancel it too."""
+    if not may_cancel(job, user):
+        access.require(user, Role.OPERATOR, placement.gpu.node.pool if placement else None)
+
+
+def _live(job: OfflineJob) -> Placement | None:
+    return (
+        Placement.objects.filter(job=job)
+        .exclude(state=PlacementState.ENDED)
+        .select_related("job", "gpu__node__pool")
+        .first()
+    )
+
+
+def _pools_of(wanted: Submission, owner: User) -> list[str]:
+    """The pools named, each of them open to `owner`; without any, all that are."""
+    if not wanted.pools:
+        if access.allowed(owner, Role.OPERATOR):
+            return []
+        mine = list(access.pools_for(owner, Role.OPERATOR).values_list("name", flat=True))
+        if not mine:
+            access.require(owner, Role.OPERATOR)
+        return mine
+    known = {pool.name: pool for pool in Pool.objects.filter(name__in=wanted.pools)}
+    if unknown := sorted(set(wanted.pools) - set(known)):
+        raise Invalid(f"There is no pool {unknown[0]}.", {"pools": f"unknown: {unknown[0]}"})
+    for pool in known.values():
+        access.require(owner, Role.OPERATOR, pool)
+    return sorted(known)
+
+
+def _errors(wanted: Submission) -> Iterator[tuple[str, str]]:
+    if not 0 < len(wanted.name.strip()) <= 128 or not wanted.name.isprintable():
+        yield "name", "Use 1 to 128 printable characters."
+    if not 0 < wanted.work_s <= LONGEST_WORK_S:
+        yield "work_s", "Give more than 0 s, at most a year."
+    if not 0 < wanted.memory_bytes <= LARGEST_MEMORY_BYTES:
+        yield "memory_bytes", "Give more than 0 bytes, at most 4 TiB."
+    for field in ("sm_percent", "gpu_util_percent", "memory_bandwidth_percent"):
+        if not 0 <= getattr(wanted, field) <= 100:
+            yield field, "Give 0 to 100 percent of one GPU."
+    if not 0 < wanted.checkpoint_period_s < math.inf:
+        yield "checkpoint_period_s", "Give more than 0 s."
+    if not -1_000 <= wanted.priority <= 1_000:
+        yield "priority", "Give -1000 to 1000."
+    if not 0 <= wanted.max_retries <= 100:
+        yield "max_retries", "Give 0 to 100."
+
+
+def _say(job: OfflineJob) -> None:
+    announce("jobs", id=job.pk, state=job.state)
