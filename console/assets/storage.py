@@ -22,7 +22,12 @@ class HashedStorage(ManifestStaticFilesStorage):
         self, paths: dict[str, Any], dry_run: bool = False, **options: Any
     ) -> Iterator[Any]:
         if icons.SPRITE in paths and not dry_run:
-            sprite = Path(self.path(icons.SPRITE))
-            if sprite.stat().st_size > 200_000:  # not cut by an earlier run
-                sprite.write_text(icons.cut(sprite.read_text()))
+            self._cut_sprite(*paths[icons.SPRITE])
+            paths = {**paths, icons.SPRITE: (self, icons.SPRITE)}
         yield from super().post_process(paths, dry_run, **options)
+
+    def _cut_sprite(self, source: Any, path: str) -> None:
+        """Always from the package's own file: an icon may have been added since the last time."""
+        with source.open(path) as whole:
+            cut = icons.cut(whole.read().decode())
+        Path(self.path(icons.SPRITE)).write_text(cut)
