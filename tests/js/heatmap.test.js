@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { FILLS, looksOf, luminance, palette, rampAt } from "../../static/js/heatmap/colour.js";
+import { arrange, group, haystack, matches } from "../../static/js/heatmap/layout.js";
+import { Picker } from "../../static/js/heatmap/pick.js";
+import { HEADROOM, IDLE, LOOKS, MISSING, OK, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "../../static/js/wire.js";
+import { cell, fleet } from "./fleet.js";
+
+const look = (bytes, fill) => LOOKS[looksOf(bytes, 0, FILLS[fill]).look];
+const nodes = (count, pool = "a", gpus = 8) => Array.from({ length: count }, (_, i) => [`${pool}-${i}`, pool, gpus]);
+const placed = (layout, by, width, height, options) => {
+  const rows = [...Array(layout.count).keys()];
+  return arrange(group(layout, rows, by, () => "HEALTHY"), layout.count, width, height, options);
+};
+
+// ---- looks ----
+
+test("a missing value is drawn unsupported and never as zero", () => {
+  assert.equal(look(cell(OK, { [HEADROOM]: MISSING }), "headroom"), "UNSUPPORTED");
+  assert.equal(look(cell(OK, { [HEADROOM]: 0 }), "headroom"), "ZERO");
+  assert.equal(look(cell(OK, { [HEADROOM]: 1 }), "headroom"), "OK");
+});
+
+test("a zero of one signal is no zero of another", () => {
+  const bytes = cell(ZERO, { [SM_ACTIVITY]: 0, [HEADROOM]: 180 });
+  assert.equal(look(bytes, "sm_activity"), "ZERO");
+  assert.equal(look(bytes, "headroom"), "OK");
+});
+
+test("idle, stale, unreachable and unsupported stay what they are whatever is shown", () => {
+  for (const [code, name] of [[IDLE, "IDLE"], [STALE, "STALE"], [UNREACHABLE, "UNREACHABLE"], [UNSUPPORTED, "UNSUPPORTED"]]) {
+    for (const fill of ["headroom", "memory"]) assert.equal(look(cell(code, { [HEADROOM]: 0 }), fill), name);
+  }
+});
+
+test("by state there is neither zero nor idle: every state is a colour", () => {
+  assert.equal(look(cell(IDLE), "state"), "OK");
+  assert.equal(look(cell(UNREACHABLE), "state"), "UNREACHABLE");
+});
+
+// ---- colours ----
+
+for (const theme of ["light", "dark"]) for (const ramp of ["danger", "amount"]) {
+  test(`the ${ramp} ramp in ${theme} gets steadily ${theme === "light" ? "lighter" : "darker"} away from its loud end`, () => {
+    const steps = Array.from({ length: 101 }, (_, i) => luminance(rampAt(ramp, theme, i / 100)));
+    for (let i = 1; i < steps.length; i += 1) assert.ok(theme === "light" ? steps[i] >= steps[i - 1] - 1e-3 : steps[i] <= steps[i - 1] + 1e-3, `at ${i}`);
+  });
+}
+
+test("little headroom, much memory and much heat are the loud end", () => {
+  const loudest = (fill, byte) => palette(FILLS[fill], "light")[byte].ground;
+  assert.equal(loudest("headroom", 0), loudest("memory", 200));
+  assert.equal(loudest("temperature", 200), loudest("memory", 200));
+});
+
+test("a number on a cell is legible on its ground", () => {
+  const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), ink = { "#ffffff": 1, "#141a21": luminance([20, 26, 33]) };
+  for (const theme of ["light", "dark"]) for (const fill of Object.values(FILLS).filter((one) => one.ramp)) {
+    for (const one of palette(fill, theme)) assert.ok(ratio(luminance(one.ground.match(/\d+/g).map(Number)), ink[one.ink]) >= 4, `${fill.word} ${theme} ${one.ground}`);
+  }
+});
+
+test("a narrower range spends the whole ramp on it", () => {
+  const fill = FILLS.sm_activity, narrow = palette(fill, "light", { from: 40, to: 60 });
+  assert.equal(narrow[80].ground, palette(fill, "light")[0].ground);
+  assert.equal(narrow[120].ground, palette(fill, "light")[200].ground);
+});
+
+// ---- groups and places ----
+
+test("groups are nodes' tiles, the largest group first, GPUs by index", () => {
+  const layout = fleet([["n10", "a", 2], ["n9", "a", 2], ["n1", "b", 1]]), [a, b] = group(layout, [4, 3, 2, 1, 0], "pool");
+  assert.deepEqual([a.name, b.name], ["a", "b"]);
+  assert.deepEqual(a.tiles.map((tile) => tile.name), ["n9", "n10"]);
+  assert.deepEqual(a.tiles[1].rows, [0, 1]);
+});
+
+test("a GPU without a service has a group that says so", () => {
+  assert.deepEqual(group(fleet(), [0, 1, 2], "service").map((one) => one.name).sort(), ["no online service", "rank"]);
+});
+
+test("by state, rows go where the store says", () => {
+  const states = ["HEALTHY", "GUARDED", "HEALTHY"];
+  assert.deepEqual(group(fleet(), [0, 1, 2], "state", (row) => states[row]).map(({ name, rows }) => [name, rows.length]), [["GUARDED", 1], ["HEALTHY", 2]]);
+});
+
+const SIZES = [[fleet(nodes(16)), 1392, 700], [fleet([...nodes(40, "a"), ...nodes(7, "b"), ...nodes(1, "c", 3)]), 1392, 700], [fleet(nodes(16)), 358, 500], [fleet(nodes(600)), 1392, 700]];
+for (const [layout, width, height] of SIZES) {
+  test(`no two of ${layout.count} cells overlap in ${width} × ${height}, and none leaves the width`, () => {
+    const at = placed(layout, "pool", width, height), seen = new Set();
+    for (let row = 0; row < layout.count; row += 1) {
+      assert.ok(at.x[row] >= 0 && at.x[row] + at.size <= width, `row ${row} at ${at.x[row]}`);
+      assert.ok(at.y[row] >= 0 && at.y[row] + at.sizeY <= at.height);
+      seen.add(`${at.x[row]} ${at.y[row]}`);
+    }
+    assert.equal(seen.size, layout.count);
+    assert.ok(at.size < at.pitch && at.sizeY < at.pitchY);
+  });
+}
+
+test("a small fleet has large cells with the names of its nodes, a large one has neither", () => {
+  const small = placed(fleet(nodes(16)), "pool", 1392, 700), large = placed(fleet(nodes(600)), "pool", 1392, 700);
+  assert.ok(small.size >= 30 && small.tiles.length === 16);
+  assert.ok(large.size < 20 && large.tiles.length === 0);
+});
+
+test("what is filtered out has no place", () => {
+  const layout = fleet([["n1", "a", 2]]), at = arrange(group(layout, [1], "pool"), layout.count, 400, 400);
+  assert.ok(Number.isNaN(at.x[0]) && at.x[1] >= 0);
+});
+
+test("an empty fleet is laid out without harm", () => {
+  assert.equal(arrange([], 0, 400, 400).groups.length, 0);
+});
+
+test("a filter's words may stand in any order", () => {
+  const text = haystack(fleet([["node-07", "search-eu", 1]]), 0, "Busy");
+  assert.ok(matches(text, "busy search") && matches(text, "NODE-07 gpu 0") && matches(text, ""));
+  assert.ok(!matches(text, "busy ads"));
+});
+
+// ---- picking ----
+
+test("every cell is found at its own place, and nothing between tiles", () => {
+  const layout = fleet(nodes(30)), at = placed(layout, "pool", 900, 600), picker = new Picker(at);
+  for (let row = 0; row < layout.count; row += 1) {
+    assert.equal(picker.at(at.x[row] + at.size / 2, at.y[row] + at.sizeY / 2), row);
+    assert.equal(picker.at(at.x[row], at.y[row]), row);
+  }
+  assert.equal(picker.at(2, 2), null);
+});
+
+test("arrow keys reach every neighbour and stop at the edge", () => {
+  const layout = fleet(nodes(2)), at = placed(layout, "pool", 900, 600), picker = new Picker(at);
+  assert.equal(picker.step(null, 1, 0), 0);
+  assert.equal(picker.step(0, 1, 0), 1);
+  assert.equal(picker.step(0, 0, 1), 2);
+  assert.equal(picker.step(1, 1, 0), 8); // into the next node's tile
+  assert.equal(picker.step(0, -1, 0), 0);
+  assert.equal(picker.step(picker.last(), 0, 1), picker.last());
+});
+
+test("with nothing shown there is nothing to pick", () => {
+  const picker = new Picker(arrange([], 3, 400, 400));
+  assert.deepEqual([picker.at(5, 5), picker.step(null, 1, 0), picker.first()], [null, null, null]);
+});
