@@ -269,11 +269,10 @@ class Guests:
                 runtime.kill(placement_id)
             case StopActionKind.REPORT:
                 self._report(guest, action.phase)
-            case StopActionKind.STUCK | StopActionKind.FAILED:
-                failed = action.kind is StopActionKind.FAILED
-                self._tell_stop(
-                    EventKind.EVICTION_STUCK, guest, {"why": action.why, "failed": failed}
-                )
+            case StopActionKind.STUCK:
+                self._tell_stop(EventKind.EVICTION_STUCK, guest, {"why": action.why})
+            case StopActionKind.FAILED:
+                self._tell_stop(EventKind.EVICTION_FAILED, guest, {"why": action.why})
 
     def _report(self, guest: Guest, phase: Phase | None) -> None:
         told = {

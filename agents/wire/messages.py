@@ -140,10 +140,13 @@ class Event(Message):
 
     transition: {from, to, why, signal, value, limit, samples}; frozen / thawed: {why,
     reaction_ms}; placement_started: {pid}; placement_ended: {reason: EndReason, exit_code,
-    lost_work_s, progress, work_done_s, signalled}; eviction_started: {origin, why, signal,
+    lost_work_s, progress, work_done_s, signalled, why}; eviction_started: {origin, why, signal,
     value, limit, reaction_ms}; eviction_phase: {phase, lost_work_s, memory_bytes}; eviction_stuck:
     {why}; eviction_proposed: {origin, why, signal, value, limit}, a wish of this node that the
     console decides; eviction_failed: {why}; degraded: {missing}; gap: {dropped}.
+
+    Values and limits are in policy units. `samples` are the local samples of a move that no wire
+    sample made. An eviction_started that names an open eviction escalates it.
     """
 
     seq: int

@@ -145,7 +145,9 @@ class EventKind(StrEnum):
 
 
 # Terminal outcomes are never dropped from a full spool.
-TERMINAL_EVENTS: Final = frozenset({EventKind.PLACEMENT_ENDED, EventKind.EVICTION_STARTED})
+TERMINAL_EVENTS: Final = frozenset(
+    {EventKind.PLACEMENT_ENDED, EventKind.EVICTION_STARTED, EventKind.EVICTION_FAILED}
+)
 
 
 class Checkpoint(StrEnum):
