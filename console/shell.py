@@ -84,7 +84,7 @@ class Shell:
     @cached_property
     def user_name(self) -> str:
         user = self.request.user
-        return user.get_full_name() or user.get_username()
+        return (isinstance(user, User) and user.get_full_name()) or user.get_username()
 
     @cached_property
     def role(self) -> str:

@@ -62,13 +62,13 @@ def words(points: Sequence[FleetPoint], before: Baseline) -> dict[str, str | flo
     return {
         "reporting": last.reporting if last else None,
         "sm_was": _was(before.sm_activity_percent, "%", 1),
-        "sm_gain": _gain(last and last.sm_activity_percent, before.sm_activity_percent),
+        "sm_gain": _gain(last.sm_activity_percent if last else None, before.sm_activity_percent),
         "gained": gain.net if gain else None,
         "gained_run": gain.run if gain else None,
         "gained_lost": gain.lost if gain else None,
         "gained_restarts": gain.restarts if gain else None,
         "p99_was": _was(before.p99_percent_of_slo, "%", 0),
-        "p99_gain": _gain(last and last.p99_percent_of_slo, before.p99_percent_of_slo),
+        "p99_gain": _gain(last.p99_percent_of_slo if last else None, before.p99_percent_of_slo),
     }
 
 

@@ -132,13 +132,11 @@ def _point(at: datetime, group: Sequence[PoolSample], gain: Gain) -> FleetPoint:
 
 
 def _gain(first: Mapping[int, PoolSample], last: Mapping[int, PoolSample]) -> Gain:
-    def grown(name: str) -> float:
-        return sum(getattr(last[pool], name) - getattr(first[pool], name) for pool in last)
-
+    pairs = [(first[pool], last[pool]) for pool in last]
     return Gain(
-        grown("equivalent_gpu_s_total") / HOUR_S,
-        grown("lost_work_s_total") / HOUR_S,
-        grown("restart_s_total") / HOUR_S,
+        sum(b.equivalent_gpu_s_total - a.equivalent_gpu_s_total for a, b in pairs) / HOUR_S,
+        sum(b.lost_work_s_total - a.lost_work_s_total for a, b in pairs) / HOUR_S,
+        sum(b.restart_s_total - a.restart_s_total for a, b in pairs) / HOUR_S,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import Avg, Count, F, Max, Min, Q
+from django.db.models import Avg, Count, F, Max, Q
 from django.db.models.functions import TruncHour, TruncMinute
 
 from agents.wire.names import GpuState, PlacementState, SharingMode
@@ -28,6 +28,15 @@ BUCKETS: Final = {"": F("at"), "minute": TruncMinute("at"), "hour": TruncHour("a
 LIVE: Final = Q(retired_at=None)
 SILENT: Final = Q(node__state__in=[Node.State.STALE, Node.State.LOST])
 ENFORCED: Final = Q(sharing_mode=SharingMode.ENFORCE, node__pool__sharing_mode=SharingMode.ENFORCE)
+
+
+@dataclass(frozen=True)
+class PoolFacts:
+    """One pool: its sharing mode and how many GPUs it has."""
+
+    id: int
+    mode: str
+    gpus: int
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Evictions:
 
 def oldest_sample() -> datetime | None:
     """One query."""
-    return FleetSample.objects.aggregate(oldest=Min("at"))["oldest"]
+    return FleetSample.objects.order_by("at").values_list("at", flat=True).first()
 
 
 def samples(window: Window, now: datetime) -> list[PoolSample]:
@@ -90,10 +99,11 @@ def samples(window: Window, now: datetime) -> list[PoolSample]:
     ]
 
 
-def pool_modes() -> list[Pool]:
-    """One query: every pool with `gpus`, how many GPUs it has."""
+def pools() -> list[PoolFacts]:
+    """One query."""
     live = Count("nodes__gpus", filter=Q(nodes__gpus__retired_at=None))
-    return list(Pool.objects.annotate(gpus=live))
+    rows = Pool.objects.annotate(gpus=live).values_list("pk", "sharing_mode", "gpus")
+    return [PoolFacts(*row) for row in rows]
 
 
 def sharing_changes() -> list[SharingChange]:
@@ -114,13 +124,13 @@ def marks(changes: list[SharingChange]) -> list[Mark]:
     return list(found.values())
 
 
-def before_sharing(changes: list[SharingChange], pools: list[Pool]) -> Baseline:
+def before_sharing(changes: list[SharingChange], pools: list[PoolFacts]) -> Baseline:
     """What was measured before the pools that share now began to."""
     began: dict[int, Mapping[str, Any]] = {}
     for change in changes:
         if change.after == SharingMode.ENFORCE and change.pool_id is not None:
             began[change.pool_id] = change.baseline
-    gpus: dict[int, int] = {pool.pk: pool.gpus for pool in pools}  # type: ignore[attr-defined]
+    gpus = {pool.id: pool.gpus for pool in pools}
     return baseline([(gpus.get(pool, 0), figures) for pool, figures in began.items()])
 
 

@@ -15,6 +15,7 @@ from console.accounts.access import SreRequest, allowed, missing
 from console.accounts.models import Role
 from console.looks import GPU, GPU_MEANING
 from console.overview import attention, charts, history, outlook, queries, windows
+from console.overview.queries import PoolFacts
 
 
 @require_safe
@@ -23,9 +24,9 @@ def overview(request: SreRequest) -> HttpResponse:
     if request.htmx.target == "todo":
         return render(request, "overview/_todo.html", {"todo": attention.items()})
     now = timezone.now()
-    pools = queries.pool_modes()
+    pools = queries.pools()
     series = _series(request, pools)
-    modes = Counter(pool.sharing_mode for pool in pools)
+    modes = Counter(pool.mode for pool in pools)
     states = queries.states()
     context = series | {
         "now": now,
@@ -48,10 +49,10 @@ def overview(request: SreRequest) -> HttpResponse:
 @require_safe
 def series_json(request: SreRequest) -> JsonResponse:
     """Charts and words of one window, for a page that stays open."""
-    return JsonResponse(_series(request, queries.pool_modes())["data"])
+    return JsonResponse(_series(request, queries.pools())["data"])
 
 
-def _series(request: SreRequest, pools: list[Any]) -> dict[str, Any]:
+def _series(request: SreRequest, pools: list[PoolFacts]) -> dict[str, Any]:
     now = timezone.now()
     window = windows.chosen(request.GET.get("window", ""), queries.oldest_sample(), now)
     changes = queries.sharing_changes()

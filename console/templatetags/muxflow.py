@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django import template
 from django.http import QueryDict
@@ -20,6 +20,7 @@ from console.assets import icons
 from console.assets.importmap import import_map
 
 register = template.Library()
+T = TypeVar("T")
 
 ALMOST_EQUAL: Final = f"≈{figures.NBSP}"
 
@@ -66,6 +67,7 @@ def icon(name: str, classes: str = "") -> SafeString:
 @register.simple_tag
 def ago(moment: datetime | None) -> SafeString:
     """`6 min ago`, kept current by the browser; the exact time in UTC on hover."""
+    moment = present(moment)
     if moment is None:
         return _none("never")
     past_s = (timezone.now() - moment).total_seconds()
@@ -75,6 +77,7 @@ def ago(moment: datetime | None) -> SafeString:
 @register.simple_tag
 def until(moment: datetime | None) -> SafeString:
     """`3:10`, counted down by the browser."""
+    moment = present(moment)
     if moment is None:
         return _none("no deadline")
     left_s = (moment - timezone.now()).total_seconds()
@@ -84,6 +87,7 @@ def until(moment: datetime | None) -> SafeString:
 @register.simple_tag
 def moment(value: datetime | None, form: str = "H:i:s") -> SafeString:
     """The clock time in UTC (`10:42:03`), with date and zone on hover."""
+    value = present(value)
     if value is None:
         return _none("never")
     pattern = {"H:i:s": "%H:%M:%S", "H:i": "%H:%M", "date": "%a %-d %b %H:%M"}[form]
@@ -93,12 +97,14 @@ def moment(value: datetime | None, form: str = "H:i:s") -> SafeString:
 @register.simple_tag
 def quantity(value: float | None, unit: str = "", digits: int = 0) -> str:
     """`1,395 MHz`; a missing value reads `no data` and never 0."""
+    value = present(value)
     return _none() if value is None else figures.quantity(value, unit, digits)
 
 
 @register.simple_tag
 def size(value_bytes: float | None, digits: int = 1) -> str:
     """`11.8 GiB`."""
+    value_bytes = present(value_bytes)
     return _none() if value_bytes is None else figures.size(value_bytes, digits)
 
 
@@ -111,42 +117,49 @@ def percent(value: float | None, digits: int = 0) -> str:
 @register.simple_tag
 def share(value: float | None, digits: int = 0) -> str:
     """`52 %` from 0.52."""
+    value = present(value)
     return percent(None if value is None else value * 100, digits)
 
 
 @register.simple_tag
 def signed(value: float | None, unit: str = "", digits: int = 1) -> str:
     """`+18.5 points`."""
+    value = present(value)
     return _none() if value is None else figures.signed(value, unit, digits)
 
 
 @register.simple_tag
 def span(seconds: float | None) -> str:
     """`1 h 12 min`."""
+    seconds = present(seconds)
     return _none() if seconds is None else figures.span(seconds)
 
 
 @register.simple_tag
 def estimate(value: float | None, unit: str = "", digits: int = 0) -> str:
     """`≈ 14 min`: says that the number is an estimate."""
+    value = present(value)
     return _none() if value is None else ALMOST_EQUAL + figures.quantity(value, unit, digits)
 
 
 @register.simple_tag
 def estimate_span(seconds: float | None) -> str:
     """`≈ 14 min` from seconds."""
+    seconds = present(seconds)
     return _none() if seconds is None else ALMOST_EQUAL + figures.span(seconds)
 
 
 @register.simple_tag
 def estimate_size(value_bytes: float | None) -> str:
     """`≈ 11.8 GiB` from bytes."""
+    value_bytes = present(value_bytes)
     return _none() if value_bytes is None else ALMOST_EQUAL + figures.size(value_bytes)
 
 
 @register.simple_tag
 def figure(value: float | None, unit: str = "", digits: int = 1, live: str = "") -> SafeString:
     """A headline number. `live` names the key of the live summary that updates it in place."""
+    value = present(value)
     return format_html(
         '<span class="fig"><span{}>{}</span><span class="u">{}</span></span>',
         format_html(' data-live="{}" data-digits="{}"', live, digits) if live else "",
@@ -217,6 +230,7 @@ def meter(
     """A value on its scale with its marks: SLO, busy at, evict at. Only the part beyond a limit
     takes colour. Without a value the track is empty, which is not the look of zero.
     """
+    value = present(value)
     marks = [
         (name, _at(place, most))
         for name, place in (("slo", slo), ("warn", warn), ("limit", limit))
@@ -266,6 +280,11 @@ def initials(name: str) -> str:
     """`MO` from `M. Ortega`."""
     words = [word for word in name.replace(".", " ").split() if word]
     return "".join(word[0] for word in words[:2]).upper() or "?"
+
+
+def present(value: T | None) -> T | None:
+    """None also for "", which is what a template hands over for an attribute of None."""
+    return None if value == "" else value
 
 
 def _glyph(name: str, classes: str = "") -> SafeString:

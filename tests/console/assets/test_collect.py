@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.contrib.staticfiles import storage
+from django.core.management import call_command
+
+from console.assets import icons, importmap, vendor
+
+
+@pytest.fixture
+def collected(settings, tmp_path):
+    """The static files as production serves them."""
+    settings.STATIC_ROOT = tmp_path
+    backend = {"BACKEND": "console.assets.storage.HashedStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": backend}
+    importmap.import_map.cache_clear()
+    call_command("collectstatic", interactive=False, verbosity=0)
+    yield tmp_path
+    importmap.import_map.cache_clear()
+
+
+def test_every_module_leads_to_its_hashed_file(collected):
+    imports = json.loads(importmap.import_map())["imports"]
+    assert re.fullmatch(r"/static/js/main\.[0-9a-f]{12}\.js", imports["/static/js/main.js"])
+    assert (collected / imports["uplot"].removeprefix("/static/")).is_file()
+
+
+def test_the_sprite_is_cut(collected):
+    name = storage.staticfiles_storage.stored_name(icons.SPRITE)
+    assert (collected / name).stat().st_size < 100_000
+
+
+def test_fonts_are_found_from_the_hashed_style_sheet(collected):
+    sheet = storage.staticfiles_storage.stored_name("vendor/inter/index.css")
+    assert re.search(
+        r"inter-latin-wght-normal\.[0-9a-f]{12}\.woff2", (collected / sheet).read_text()
+    )
+
+
+def test_missing_packages_are_one_clear_error(settings, tmp_path):
+    settings.BASE_DIR = tmp_path
+    (error,) = vendor.VendorFinder().check()
+    assert error.id == "muxflow.E010"
+    assert "npm ci" in error.hint

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from console.overview import attention, outlook, queries
+from console.overview.windows import WINDOWS
+from tests.console.evictions.cast import a_placement, a_proposal, a_viewer, an_approver
+from tests.console.inventory.cast import NOW, a_gpu, a_node, a_pool
+from tests.console.overview.cast import a_fleet_sample, sharing_went_on
+
+pytestmark = pytest.mark.django_db
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+QUERIES_AT_MOST = 25
+
+
+@pytest.fixture(autouse=True)
+def no_demo(settings):
+    settings.MUXFLOW_DEMO = False
+
+
+@pytest.fixture
+def sre(client):
+    client.force_login(an_approver(), backend=BACKEND)
+    return client
+
+
+def a_busy_fleet() -> None:
+    now = timezone.now()
+    for number in range(4):
+        pool = a_pool(f"pool-{number}", sharing_mode="enforce")
+        node = a_node(f"node-{number}", pool, gpus=8, state="CONNECTED")
+        sharing_went_on(now - timedelta(minutes=5), pool, sm_activity_percent=33.9)
+        for minute in range(10):
+            a_fleet_sample(now - timedelta(minutes=minute), pool)
+        a_node(f"silent-{number}", pool, gpus=2, state="STALE")
+        a_gpu(node, 8, state="DISABLED", state_why="XID 79")
+    a_proposal(a_placement())
+
+
+def test_the_page_of_an_empty_console_says_what_to_do(sre):
+    html = sre.get("/").content.decode()
+    assert "No node has joined yet" in html
+    assert "Nothing waits for a person" in html
+
+
+def test_the_page_takes_few_queries(sre, django_assert_max_num_queries):
+    a_busy_fleet()
+    with django_assert_max_num_queries(QUERIES_AT_MOST):
+        html = sre.get("/").content.decode()
+    assert "33.9\u00a0% before sharing" in html
+
+
+def test_the_series_hold_what_the_page_drew(sre):
+    a_busy_fleet()
+    data = sre.get("/overview/series.json?window=15m").json()
+    assert len(data["charts"]["sm"]["x"]) == 10
+    assert data["charts"]["sm"]["series"][0]["values"][-1] == 34.0
+    assert data["words"]["sm_gain"] == "+0.1\u00a0points"
+
+
+@pytest.mark.parametrize("window", [window.key for window in WINDOWS])
+def test_every_window_can_be_read(sre, window):
+    a_busy_fleet()
+    data = sre.get(f"/overview/series.json?window={window}").json()
+    assert data["window"] == window
+    assert data["charts"]["sm"]["x"] == sorted(data["charts"]["sm"]["x"])
+
+
+def test_somebody_without_a_sign_in_sees_nothing(client):
+    assert client.get("/").status_code == 302
+    assert client.get("/overview/series.json").status_code == 302
+
+
+def test_htmx_reads_the_list_alone(sre):
+    a_proposal()
+    html = sre.get("/", headers={"HX-Request": "true", "HX-Target": "todo"}).content.decode()
+    assert html.count("<section") == 1
+    assert "resnet-31" in html
+
+
+def test_deadlines_come_first_and_the_soonest_first():
+    a_busy_fleet()
+    found = attention.items()
+    assert found[0].template == "overview/_todo_eviction.html"
+    assert all(item.due is None for item in found[1:])
+
+
+def test_many_of_a_kind_are_one_line():
+    for number in range(attention.MOST_OF_A_KIND + 3):
+        a_node(f"node-{number}", gpus=1, state="LOST")
+    (more,) = [item for item in attention.items() if item.template.endswith("_more.html")]
+    assert more.subject.count == 3
+
+
+def test_a_silent_node_tells_how_many_jobs_are_unknown():
+    node = a_node(gpus=2, state="STALE")
+    a_placement(node.gpus.first())
+    (item,) = attention.items()
+    assert (item.subject.gpu_count, item.subject.guest_count) == (2, 1)
+
+
+def test_gpus_are_counted_as_the_live_summary_counts_them():
+    node = a_node(state="CONNECTED")
+    a_gpu(node, 0)
+    a_gpu(node, 1, state="DISABLED", disabled=True)
+    a_gpu(node, 2, state="DISABLED")
+    a_gpu(a_node("node-02", state="STALE"))
+    counts = {"HEALTHY": 1, "DISABLED": 1, "QUARANTINED": 1, "NO_DATA": 1}
+    assert queries.states() == counts
+
+
+def test_the_outlook_says_who_could_share():
+    node = a_node(pool=a_pool(holdback_percent=3), gpus=9)
+    a_gpu(node, 9, unshareable_fact="MIG is on")
+    found = outlook.outlook()
+    assert (found.gpus, found.able, found.held) == (10, 8, 1)
+    assert found.facts == (("MIG is on", 1),)
+
+
+def test_a_viewer_sees_why_sharing_cannot_be_turned_on(client):
+    a_node(gpus=2)
+    client.force_login(a_viewer(), backend=BACKEND)
+    html = client.get("/").content.decode()
+    assert "Turn sharing on" in html
+    assert "You need the role operator" in html
+
+
+def test_a_pool_switched_twice_keeps_its_last_baseline():
+    pool = a_pool()
+    a_node(pool=pool, gpus=4)
+    sharing_went_on(NOW, pool, sm_activity_percent=10.0)
+    sharing_went_on(NOW + timedelta(hours=1), pool, sm_activity_percent=30.0)
+    found = queries.before_sharing(queries.sharing_changes(), queries.pools())
+    assert found.sm_activity_percent == 30.0
+
+
+def test_pools_switched_together_have_one_mark():
+    for name in ("a", "b"):
+        sharing_went_on(NOW, a_pool(name))
+    (mark,) = queries.marks(queries.sharing_changes())
+    assert (mark.word, mark.actor) == ("Sharing on", "ortega")

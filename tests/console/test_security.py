@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.console.evictions.cast import a_viewer
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def page(client, settings):
+    settings.MUXFLOW_DEMO = False
+    client.force_login(a_viewer(), backend="django.contrib.auth.backends.ModelBackend")
+    return client.get("/")
+
+
+def policy(response) -> dict[str, str]:
+    parts = response.headers["Content-Security-Policy"].split("; ")
+    return dict(part.split(" ", 1) for part in parts)
+
+
+def test_nothing_inline_may_run_but_the_import_map(page):
+    nonce = re.search(r'<script type="importmap" nonce="([^"]+)"', page.content.decode())[1]
+    assert policy(page)["script-src"] == f"'self' 'nonce-{nonce}'"
+    assert policy(page)["style-src"] == "'self'"
+
+
+def test_each_answer_has_a_nonce_of_its_own(client):
+    first, second = client.get("/sign-in/"), client.get("/sign-in/")
+    assert policy(first)["script-src"] != policy(second)["script-src"]
+
+
+def test_sockets_go_to_this_host_alone(client):
+    assert policy(client.get("/sign-in/"))["connect-src"] == "'self' ws://testserver"
+    secure = client.get("/sign-in/", secure=True)
+    assert policy(secure)["connect-src"] == "'self' wss://testserver"
+
+
+def test_no_page_may_be_framed(page):
+    assert policy(page)["frame-ancestors"] == "'none'"
+    assert page.headers["X-Frame-Options"] == "DENY"
+
+
+def test_the_page_writes_nothing_that_the_policy_would_stop(page):
+    html = page.content.decode()
+    assert not re.search(r"\sstyle=|\son[a-z]+=|<style", html)

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { pick } from "../../static/js/live_values.js";
+import { barWidths } from "../../static/js/overview.js";
+import { freshness, isCommand } from "../../static/js/shell.js";
+
+test("data within five seconds is fresh", () => {
+  assert.deepEqual(freshness(0.8, true, 0.2), { tone: "healthy", stale: false, text: "0.8\u00a0s" });
+});
+
+test("older data is stale even while the socket is open", () => {
+  assert.equal(freshness(43, true, 0.1).stale, true);
+});
+
+test("a closed socket is no alarm until the data is old", () => {
+  assert.equal(freshness(2, false, 1).stale, false);
+  assert.equal(freshness(7, false, 6).stale, true);
+});
+
+test("before the first message the header waits, then says that nothing arrives", () => {
+  assert.equal(freshness(null, false, 1).text, "…");
+  assert.equal(freshness(null, false, 6).stale, true);
+});
+
+test("typing in a field is no command", () => {
+  const typing = { target: { matches: () => true } }, walking = { target: { matches: () => false } };
+  assert.equal(isCommand(typing), false);
+  assert.equal(isCommand(walking), true);
+  assert.equal(isCommand({ ...walking, ctrlKey: true }), false);
+});
+
+test("a missing value is told from a zero", () => {
+  assert.equal(pick({ states: { HEALTHY: 0 } }, "states.HEALTHY"), 0);
+  assert.equal(pick({}, "states.HEALTHY"), undefined);
+});
+
+test("the state bar keeps a rare state visible and stays full", () => {
+  const widths = barWidths({ HEALTHY: 4000, GUARDED: 1, INIT: 0 });
+  assert.ok(widths.GUARDED >= 5);
+  assert.equal(Math.round(widths.HEALTHY + widths.GUARDED), 1000);
+  assert.equal("INIT" in widths, false);
+});
