@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-_SPREAD: Final = 0.35
-_LEAST, _MOST = 0.4, 2.5
+_SPREAD: Final = 0.3
+_LEAST, _MOST = 0.5, 2.0
 
 
 def family(job_name: str) -> str:

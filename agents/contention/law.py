@@ -22,10 +22,12 @@ and a small cost of company at all (caches, launches):
                            + BANDWIDTH·m_on·b_off·r·d·(1 + 2·max(0, p − KNEE)) ]
 
 p99 relative to its value alone at peak: a constant part, the work itself, and a queueing part that
-grows as 1 / (1 − rho), as in any single-server queue; bounded, since services shed load:
+grows as 1 / (1 − rho), as in any single-server queue. Near saturation a server that batches gains
+capacity, so beyond RHO_KNEE the curve goes on along its tangent, and beyond RHO_SHED load is shed:
 
-    rho = PEAK_RHO · l · slow_on
-    p99 = slow_on · [ WORK + (1 − WORK) · (1 − PEAK_RHO) / (1 − min(rho, RHO_MAX)) ]
+    rho = min(PEAK_RHO · l · slow_on, RHO_SHED)
+    q(rho) = 1 / (1 − k) + max(0, rho − k) / (1 − k)²,  k = min(rho, RHO_KNEE)
+    p99 = slow_on · [ WORK + (1 − WORK) · q(rho) / q(PEAK_RHO) ]
 
 Offline throughput relative to alone on the whole card, slowed by the same causes:
 
@@ -46,8 +48,9 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.floating]
 
-PEAK_RHO: Final = 0.70
-RHO_MAX: Final = 0.95
+PEAK_RHO: Final = 0.60
+RHO_KNEE: Final = 0.80
+RHO_SHED: Final = 1.50
 WORK: Final = 0.35
 COMPANY: Final = 0.06
 OVERLAP: Final = 0.80
@@ -136,10 +139,15 @@ def share_rate(sm: Floats, share: Floats) -> Floats:
 
 def latency(load: Floats, slowdown: Floats) -> Floats:
     """p99 relative to the service alone at its peak load."""
-    rho = np.minimum(PEAK_RHO * load * slowdown, RHO_MAX)
-    queueing = (1.0 - PEAK_RHO) / (1.0 - rho)
-    p99: Floats = slowdown * (WORK + (1.0 - WORK) * queueing)
+    rho = np.minimum(PEAK_RHO * load * slowdown, RHO_SHED)
+    p99: Floats = slowdown * (WORK + (1.0 - WORK) * _queueing(rho) * (1.0 - PEAK_RHO))
     return p99
+
+
+def _queueing(rho: Floats) -> Floats:
+    bend = np.minimum(rho, RHO_KNEE)
+    waiting: Floats = 1.0 / (1.0 - bend) + (rho - bend) / np.square(1.0 - bend)
+    return waiting
 
 
 def _knee(x: Floats) -> Floats:

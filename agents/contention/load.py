@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 DAY_S: Final = 86_400.0
 # The world starts in the early afternoon, when a service is near its daily peak.
 START_S: Final = 13.0 * 3_600.0
-# A flash crowd comes at once, stays for this part of its time, and then goes away.
-SPIKE_PLATEAU: Final = 0.35
+# A flash crowd comes at once, stays for this part of its time, and then loses interest.
+SPIKE_PLATEAU: Final = 0.3
 # Unrest of a service's load: relative size, and how long (real seconds) it remembers.
 _UNREST: Final = 0.04
 _UNREST_S: Final = 15.0
 # How unevenly the instances of a service are loaded.
-_IMBALANCE: Final = 0.10
+_IMBALANCE: Final = 0.08
 
 
 class Load:
@@ -40,7 +40,7 @@ class Load:
         self._rng = rng
         self._service_of = service_of
         self._low = rng.uniform(0.30, 0.45, n).astype(np.float32)
-        self._high = rng.uniform(0.72, 0.92, n).astype(np.float32)
+        self._high = rng.uniform(0.70, 0.90, n).astype(np.float32)
         self._low[-1] = self._high[-1] = 0.0
         self._trough_s = rng.normal(3.5 * 3_600.0, 3_600.0, n)
         self._unrest = np.zeros(n, np.float32)
@@ -55,14 +55,17 @@ class Load:
         drawn = self._rng.standard_normal(len(self._unrest), dtype=np.float32)
         self._unrest = kept * self._unrest + np.sqrt(1.0 - kept * kept) * _UNREST * drawn
         load = daily(self._low, self._high, self._trough_s, START_S + world_s)
-        load = load * np.maximum(0.0, 1.0 + self._unrest) * self._spikes(now_s)
+        load = load * np.maximum(0.0, 1.0 + self._unrest)
+        load = load + self._spikes(now_s) * np.maximum(load, self._high)
         spread: Floats = (load[self._service_of] * self._imbalance).astype(np.float32)
         return spread
 
     def _spikes(self, now_s: float) -> Floats:
+        """What each spike adds, in loads of the service's daily peak: a crowd that comes at night
+        is as large as one at noon."""
         part = (now_s - self._spike_start_s) / self._spike_s
-        factors: Floats = 1.0 + (self._spike_factor - 1.0) * spike_shape(part)
-        return factors
+        added: Floats = (self._spike_factor - 1.0) * spike_shape(part)
+        return added
 
     def spike(self, service: int, factor: float, duration_s: float, now_s: float) -> None:
         self._spike_factor[service] = factor
@@ -78,8 +81,8 @@ def daily(low: Floats, high: Floats, trough_s: NDArray[np.float64], time_s: floa
 
 
 def spike_shape(part: NDArray[np.float64]) -> Floats:
-    """1 in the plateau, a cosine down to 0 at the end, 0 before and after; `part` of its time."""
+    """1 in the plateau, a parabola down to 0 at the end, 0 before and after; `part` of its time."""
     falling = np.clip((part - SPIKE_PLATEAU) / (1.0 - SPIKE_PLATEAU), 0.0, 1.0)
     inside = (part >= 0.0) & (part < 1.0)
-    shape: Floats = np.where(inside, 0.5 + 0.5 * np.cos(np.pi * falling), 0.0).astype(np.float32)
+    shape: Floats = np.where(inside, np.square(1.0 - falling), 0.0).astype(np.float32)
     return shape

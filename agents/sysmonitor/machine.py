@@ -354,7 +354,7 @@ def _init(view: View) -> Decision | None:
 
 
 def _open(view: View) -> Decision | None:
-    return _guard(view) or (_busy(view) if _is_healthy(view) else _settled(view))
+    return _guard(view) or (_busy(view) if _is_healthy(view) else _recovered(view))
 
 
 def _is_healthy(view: View) -> bool:
@@ -416,12 +416,12 @@ def _absent(view: View) -> Cause | None:
     return None
 
 
-def _settled(view: View) -> Decision | None:
+def _recovered(view: View) -> Decision | None:
     if _absent(view) is not None or any(not dwell.present for dwell in _required(view)):
         return None
-    if not all(thresholds.is_settled(dwell, threshold) for _, threshold, dwell in view.judged()):
+    if not all(thresholds.is_recovered(dwell, limits) for _, limits, dwell in view.judged()):
         return None
-    return Trigger.CALM, Cause("all signals stayed under their lower limits")
+    return Trigger.CALM, Cause("all signals stayed well under their lower limits")
 
 
 def _guarded(view: View) -> Decision | None:
@@ -466,7 +466,7 @@ def _cooldown(view: View) -> Decision | None:
     if view.monitor.state_s < view.monitor.cooldown_s:
         return None
     waited = f"cooled down for {view.monitor.cooldown_s:.0f} s"
-    return Trigger.CALM if _settled(view) else Trigger.BUSY, Cause(waited)
+    return Trigger.CALM if _recovered(view) else Trigger.BUSY, Cause(waited)
 
 
 def _enabled(view: View) -> Decision | None:
@@ -610,7 +610,7 @@ def calm(monitor: Monitor, policy: AgentPolicy) -> bool:
     if monitor.cause is None or threshold is None:
         return False
     dwell = monitor.dwells.get(monitor.cause, Dwell())
-    return dwell.present and thresholds.is_settled(dwell, threshold)
+    return thresholds.is_settled(dwell, threshold)
 
 
 def pressing(sample: Reading, policy: AgentPolicy, facts: Facts) -> bool:

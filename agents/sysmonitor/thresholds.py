@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from agents.wire.names import Signal
     from agents.wire.policy import Threshold
 
+# Part of the way between the two limits by which a signal must be under the lower one before the
+# GPU counts as healthy again: lowering duty must not by itself bring the full duty back.
+MARGIN: Final = 0.2
 # However short a dwell a policy names, this many seconds must agree.
 LEAST_SAMPLES: Final = 2
 
@@ -27,7 +30,8 @@ class Dwell(msgspec.Struct, frozen=True):
     """The present runs of one signal.
 
     `over`, `raised`: last values beyond the upper, the lower limit; `clear`, `settled`: worst
-    values within them. `seen_over`: the newest value seen was beyond the upper limit.
+    values within them; `recovered`: worst values within the lower limit by the margin.
+    `seen_over`: the newest value seen was beyond the upper limit.
     """
 
     over_s: float = 0.0
@@ -38,6 +42,8 @@ class Dwell(msgspec.Struct, frozen=True):
     clear_n: int = 0
     settled_s: float = 0.0
     settled_n: int = 0
+    recovered_s: float = 0.0
+    recovered_n: int = 0
     missing_s: float = 0.0
     present: bool = False
     seen_over: bool = False
@@ -61,8 +67,17 @@ def advance(
     settled = _run(
         dwell.settled_s, dwell.settled_n, not beyond(signal, worst, threshold.lower), dt_s
     )
-    seen_over = beyond(signal, last, limit)
-    return Dwell(*over, *raised, *clear, *settled, present=True, seen_over=seen_over)
+    good = threshold.lower - MARGIN * (threshold.upper - threshold.lower)
+    recovered = _run(dwell.recovered_s, dwell.recovered_n, not beyond(signal, worst, good), dt_s)
+    return Dwell(
+        *over,
+        *raised,
+        *clear,
+        *settled,
+        *recovered,
+        present=True,
+        seen_over=beyond(signal, last, limit),
+    )
 
 
 def _run(run_s: float, run_n: int, holds: bool, dt_s: float) -> tuple[float, int]:
@@ -105,7 +120,12 @@ def is_cleared(dwell: Dwell, threshold: Threshold) -> bool:
 
 
 def is_settled(dwell: Dwell, threshold: Threshold) -> bool:
-    """Under its lower limit for the dwell; a missing one counts unless it was last seen raised."""
+    """Under its lower limit for the dwell."""
+    return dwell.settled_n >= LEAST_SAMPLES and dwell.settled_s >= threshold.lower_dwell_s
+
+
+def is_recovered(dwell: Dwell, threshold: Threshold) -> bool:
+    """Well under its lower limit for the dwell; a missing one unless it was last seen raised."""
     if not dwell.present:
         return not dwell.raised_n
-    return dwell.settled_n >= LEAST_SAMPLES and dwell.settled_s >= threshold.lower_dwell_s
+    return dwell.recovered_n >= LEAST_SAMPLES and dwell.recovered_s >= threshold.lower_dwell_s

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Trigger(StrEnum):
     """What can happen to a GPU."""
 
-    CALM = "all signals stayed under their lower limits"
+    CALM = "all signals stayed well under their lower limits"
     BUSY = "a signal stayed over its lower limit, or one the policy requires stayed away"
     CROSSED = "a signal is over its limit"
     BLIND = "no signal can be read"

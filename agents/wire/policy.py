@@ -52,7 +52,7 @@ class AgentPolicy(msgspec.Struct, frozen=True):
 
 BALANCED: Final[dict[Signal, Threshold]] = {
     Signal.ONLINE_P99: Threshold(1.0, 1.5, 4.0, 4.0),
-    Signal.MEMORY: Threshold(90.0, 95.0, 4.0, 4.0, required=True),
+    Signal.MEMORY: Threshold(92.0, 95.0, 4.0, 4.0, required=True),
     Signal.SM_ACTIVITY: Threshold(85.0, 95.0, 6.0, 6.0, required=True),
     Signal.MEMORY_BANDWIDTH: Threshold(80.0, 92.0, 6.0, 6.0),
     Signal.SM_CLOCK: Threshold(80.0, 65.0, 10.0, 10.0),
@@ -63,7 +63,7 @@ BALANCED: Final[dict[Signal, Threshold]] = {
 
 CONSERVATIVE: Final[dict[Signal, Threshold]] = {
     Signal.ONLINE_P99: Threshold(0.9, 1.2, 3.0, 3.0),
-    Signal.MEMORY: Threshold(85.0, 92.0, 3.0, 3.0, required=True),
+    Signal.MEMORY: Threshold(88.0, 92.0, 3.0, 3.0, required=True),
     Signal.SM_ACTIVITY: Threshold(75.0, 88.0, 4.0, 4.0, required=True),
     Signal.MEMORY_BANDWIDTH: Threshold(70.0, 85.0, 4.0, 4.0),
     Signal.SM_CLOCK: Threshold(90.0, 75.0, 5.0, 5.0),
@@ -74,7 +74,7 @@ CONSERVATIVE: Final[dict[Signal, Threshold]] = {
 
 AGGRESSIVE: Final[dict[Signal, Threshold]] = {
     Signal.ONLINE_P99: Threshold(1.0, 1.8, 6.0, 6.0),
-    Signal.MEMORY: Threshold(93.0, 97.0, 5.0, 5.0, required=True),
+    Signal.MEMORY: Threshold(94.0, 97.0, 5.0, 5.0, required=True),
     Signal.SM_ACTIVITY: Threshold(92.0, 98.0, 10.0, 10.0, required=True),
     Signal.MEMORY_BANDWIDTH: Threshold(88.0, 96.0, 10.0, 10.0),
     Signal.SM_CLOCK: Threshold(70.0, 55.0, 15.0, 15.0),
