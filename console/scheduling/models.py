@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agents.wire.ids import uuid7
-from agents.wire.names import EndReason, PlacementState
 from django.db import models
 from django.db.models import Q
 
+from agents.wire.ids import uuid7
+from agents.wire.names import EndReason, PlacementState
 from console.inventory.models import Gpu
 from console.workloads.models import OfflineJob
 
@@ -39,6 +39,9 @@ class Round(models.Model):
     kept = models.PositiveIntegerField(default=0)
     moves = models.PositiveIntegerField(default=0)
     waiting = models.PositiveIntegerField(default=0)
+    # What the round saw: GPUs open, jobs waiting, distinct rows and job classes, predictor.
+    inputs = models.JSONField(default=dict, blank=True)
+    # Where the time went, by phase.
     seconds = models.JSONField(default=dict, blank=True)
     error = models.TextField(blank=True)
 
@@ -70,6 +73,9 @@ class Decision(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["round", "kind", "code"], name="decision_kind")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.job or self.gpu}"
 
 
 class Placement(models.Model):
