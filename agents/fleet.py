@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from pathlib import Path
@@ -86,8 +85,7 @@ class Berth:
         """Ends the connection; the jobs are left as they are."""
         if self._link_task is not None:
             self._link_task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._link_task
+            await asyncio.gather(self._link_task, return_exceptions=True)
 
     def _runtime(self) -> Runtime:
         if self._config.runtime is RuntimeKind.SIMULATED:

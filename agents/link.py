@@ -6,7 +6,6 @@ Nothing local waits for it. It comes back by itself, and says once what is wrong
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
@@ -124,8 +123,7 @@ class Link:
                 self._obey(await _receive(socket))
         finally:
             sender.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await sender
+            await asyncio.gather(sender, return_exceptions=True)
 
     def _obey(self, data: bytes) -> None:
         """One bad message is dropped and told; it does not cost the connection."""

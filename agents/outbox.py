@@ -46,8 +46,10 @@ class Outbox:
         self._telemetry = self._status = None
 
     def acknowledge(self, seq: int) -> None:
-        self._spool.ack(seq)
-        self._filled.set()
+        """A number that was never sent acknowledges nothing."""
+        if seq <= self._sent_seq:
+            self._spool.ack(seq)
+            self._filled.set()
 
     def take(self, now: float) -> FromAgent | None:
         """The next message to send, facts that must arrive first; None when there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agents import off
 from agents.actuators.base import Capability, Condition, JobFacts, Limits
 from agents.collectors.base import GpuReading, NodeReading
 from agents.guard import Gpu
@@ -183,10 +184,10 @@ class Jobs:
 class Stage:
     """One node on a clock that the test moves, and the console's pen."""
 
-    def __init__(self, state_dir: Path, boot_id: str = "boot 1", **jobs: Any) -> None:
-        self.state_dir, self.now = state_dir, 1_000.0
+    def __init__(self, state_dir: Path, now: float = 1_000.0, **jobs: Any) -> None:
+        self.state_dir, self.now = state_dir, now
         self.sensors, self.jobs = Sensors(), Jobs(**jobs)
-        self.board(boot_id)
+        self.board()
 
     def board(self, boot_id: str = "boot 1") -> None:
         self.state = StateFile(self.state_dir)
@@ -199,12 +200,12 @@ class Stage:
 
     def die(self) -> None:
         """As by SIGKILL: what is not committed is lost."""
-        self.state._connection.close()
-        self.state._lock.close()
+        self.state._connection.rollback()
+        self.state.close()
 
     def restart(self, boot_id: str = "boot 1") -> None:
         self.die()
-        self.board(boot_id)
+        self.board()
 
     def order(self, message: DesiredState | Unchanged, key: bytes = KEY) -> None:
         """Sends it in answer to a fresh hello."""
@@ -215,14 +216,18 @@ class Stage:
     def run(self, seconds: float) -> None:
         for tick in range(round(seconds * 10)):
             self.now += 0.1
-            if tick % 2 == 0:
-                self.node.sample(self.now)
-            else:
-                self.node.step_stops(self.now)
-            if tick % 10 == 9:
-                self.node.decide(self.now)
-            self.state.commit()
+            self.tick(tick)
         self.receive()
+
+    def tick(self, number: int) -> None:
+        """One turn of the loop."""
+        if number % 2 == 0:
+            self.node.sample(self.now)
+        else:
+            self.node.step_stops(self.now)
+        if number % 10 == 9:
+            self.node.decide(self.now, off.read(self.state_dir))
+        self.state.commit()
 
     def receive(self) -> None:
         """All that the node has to send."""

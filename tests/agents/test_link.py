@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from agents import link as link_module
+from agents.link import CLOSE_TIMEOUT_S, PING_EVERY_S, PING_TIMEOUT_S, Link, retry_after_s
+from agents.wire.messages import EventAck
+from agents.wire.names import EventKind, PlacementState
+from tests.agents.cast import PLACEMENT_ID, Stage, desired, placement
+from tests.agents.fake_console import TOKEN, FakeConsole, until
+
+
+class Site:
+    """A node on real time with a real connection."""
+
+    def __init__(self, state_dir, port, token=TOKEN):
+        self.stage = Stage(state_dir, now=time.monotonic())
+        url = f"ws://127.0.0.1:{port}/ws/agent/"
+        self.link = Link(url, token, "node-01", self.stage.node)
+        self.tasks = [asyncio.create_task(self.link.run()), asyncio.create_task(self._beat())]
+
+    async def _beat(self):
+        tick = 0
+        while True:
+            self.stage.now = time.monotonic()
+            self.stage.tick(tick)
+            tick += 1
+            await asyncio.sleep(0.05)  # twice as fast as in earnest: seconds are short here
+
+    async def close(self):
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        self.stage.die()
+
+
+@pytest.fixture
+async def console():
+    async with FakeConsole() as console:
+        yield console
+
+
+@pytest.fixture
+async def site(tmp_path, console):
+    site = Site(tmp_path, console.port)
+    yield site
+    await site.close()
+
+
+async def test_a_node_says_hello_and_runs_what_it_is_told(console, site):
+    await until(lambda: console.hellos)
+    await console.desire(desired(placement()))
+    await until(lambda: EventKind.PLACEMENT_STARTED in {event.kind for event in console.events})
+    (job,) = await until(lambda: console.status.placements)
+    assert (job.placement_id, job.state) == (PLACEMENT_ID, PlacementState.RUNNING)
+
+
+async def test_a_dropped_node_is_back_within_a_second(console, site):
+    await until(lambda: console.hellos)
+    await console.drop()
+    await until(lambda: len(console.hellos) == 2, timeout_s=1.5)
+
+
+async def test_a_console_that_comes_back_later_is_found(tmp_path):
+    async with FakeConsole() as console:
+        port = console.port
+    site = Site(tmp_path, port)
+    await asyncio.sleep(0.5)
+    async with FakeConsole(port) as console:
+        await until(lambda: console.hellos)
+    await site.close()
+
+
+async def test_events_that_were_not_acknowledged_come_again(console, site):
+    console.acknowledges = False
+    await until(lambda: console.hellos)
+    await console.desire(desired())
+    await until(lambda: console.events)
+    first = [event.event_id for event in console.events]
+    console.events.clear()
+    console.acknowledges = True
+    await console.drop()
+    await until(lambda: len(console.events) >= len(first))
+    assert [event.event_id for event in console.events][: len(first)] == first
+
+
+async def test_an_acknowledgement_that_is_lost_is_made_up_for(console, site, monkeypatch):
+    monkeypatch.setattr("agents.outbox.ACK_TIMEOUT_S", 0.3)
+    console.acknowledges = False
+    await until(lambda: console.hellos)
+    await console.desire(desired())
+    await until(lambda: console.events)
+    console.acknowledges = True
+    await until(lambda: console.acked_seq == site.stage.node.hello().last_event_seq)
+
+
+async def test_what_the_console_knows_is_not_sent_again(console, site):
+    await until(lambda: console.hellos)
+    await console.desire(desired())
+    await until(lambda: console.acked_seq)
+    known = {event.event_id for event in console.events}
+    console.events.clear()
+    await console.drop()
+    await until(lambda: len(console.hellos) == 2 and len(console.telemetry) > 1)
+    assert not known & {event.event_id for event in console.events}
+
+
+async def test_the_local_loop_does_not_wait_for_a_console_that_hangs(console, site):
+    console.answers = False
+    await until(lambda: console.handshakes)
+    before = site.stage.now
+    await asyncio.sleep(0.5)
+    assert site.stage.now > before + 0.4
+
+
+async def test_a_console_that_no_longer_answers_is_left(console, tmp_path, monkeypatch):
+    monkeypatch.setattr(link_module, "PING_EVERY_S", 0.1)
+    monkeypatch.setattr(link_module, "PING_TIMEOUT_S", 0.2)
+    site = Site(tmp_path, console.port)
+    await until(lambda: site.link.is_up)
+    for connection in tuple(console._sockets):
+        connection.transport.pause_reading()
+    await until(lambda: not site.link.is_up, timeout_s=3)
+    await site.close()
+
+
+def test_a_dead_console_is_noticed_within_ten_seconds():
+    assert PING_EVERY_S + PING_TIMEOUT_S + CLOSE_TIMEOUT_S <= 10
+
+
+async def test_only_the_latest_telemetry_waits_for_a_console_that_is_away(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        site = Site(tmp_path, silent.getsockname()[1])
+        await asyncio.sleep(1.5)
+        waiting = []
+        while (message := site.stage.node.outbox.take(site.stage.now)) is not None:
+            waiting.append(type(message).__name__)
+        assert waiting.count("Telemetry") == 1
+        assert waiting.count("Status") == 1
+        await site.close()
+
+
+async def test_nonsense_from_the_console_costs_nothing_but_itself(console, site):
+    await until(lambda: site.link.is_up)
+    await console.send(b"\xc1 not msgpack")
+    await console.send(EventAck(2**62))
+    await console.desire(desired())
+    await until(lambda: console.statuses and console.status.observed_generation == 1)
+    assert len(console.hellos) == 1
+
+
+async def test_a_token_that_is_not_known_is_told_once(console, tmp_path, caplog):
+    site = Site(tmp_path, console.port, token="stolen")
+    await until(lambda: console.handshakes >= 2)
+    assert caplog.text.count("enrol the node again") == 1
+    await site.close()
+
+
+async def test_a_console_of_another_protocol_is_not_obeyed(console, site, caplog):
+    console.protocol = 99
+    await until(lambda: "update the older of the two" in caplog.text)
+    assert not site.link.is_up
+
+
+async def test_a_cut_node_is_away_for_as_long_as_asked(console, site):
+    await until(lambda: site.link.is_up)
+    site.link.cut(1.0)
+    await asyncio.sleep(0.8)
+    assert len(console.hellos) == 1
+    await until(lambda: len(console.hellos) == 2)
+
+
+def test_retries_slow_down_but_not_too_much():
+    assert all(retry_after_s(0) <= 1 for _ in range(100))
+    assert all(2 <= retry_after_s(attempt) <= 5 for attempt in range(6, 100))
