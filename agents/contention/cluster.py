@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _GIB: Final = 1 << 30
 # The part of GPUs that serve; the rest is free.
 OCCUPIED: Final = 0.86
-# Jobs per GPU in the queue: enough that a day of the world's clock does not empty it.
-JOBS_PER_GPU: Final = 3
+# Jobs per GPU in the queue: enough for half a day of the world's clock with every GPU shared.
+JOBS_PER_GPU: Final = 4
 MOST_JOBS: Final = 20_000
 # Beyond this many instances a service is split into several, as teams do.
 _MOST_INSTANCES: Final = 200
@@ -101,21 +101,21 @@ SERVICES: Final = (
 )
 
 FAMILIES: Final = (
-    Family("resnet", "vision", 52, 88, 9, 30, 1.1),
-    Family("vit", "vision", 60, 92, 14, 28, 1.4),
-    Family("unet", "vision", 56, 90, 12, 36, 1.2),
-    Family("yolo", "vision", 46, 82, 7, 26, 0.9),
-    Family("mobilenet", "vision", 34, 72, 5, 22, 0.8),
-    Family("clip", "research", 62, 93, 20, 34, 1.8),
-    Family("bert", "research", 58, 92, 13, 30, 1.3),
-    Family("t5", "research", 64, 94, 24, 38, 1.9),
-    Family("gpt", "research", 72, 97, 34, 46, 2.6),
-    Family("lora", "research", 54, 90, 28, 40, 1.2),
-    Family("whisper", "speech", 50, 86, 11, 28, 1.2),
-    Family("conformer", "speech", 48, 84, 8, 24, 1.1),
-    Family("dlrm", "ranking", 36, 70, 26, 52, 1.0),
-    Family("deepfm", "ranking", 30, 66, 8, 34, 0.7),
-    Family("graphsage", "ranking", 26, 58, 16, 40, 0.9),
+    Family("resnet", "vision", 52, 88, 9, 30, 1.4),
+    Family("vit", "vision", 60, 92, 14, 28, 1.8),
+    Family("unet", "vision", 56, 90, 12, 36, 1.6),
+    Family("yolo", "vision", 46, 82, 7, 26, 1.2),
+    Family("mobilenet", "vision", 34, 72, 5, 22, 1.0),
+    Family("clip", "research", 62, 93, 20, 34, 2.3),
+    Family("bert", "research", 58, 92, 13, 30, 1.7),
+    Family("t5", "research", 64, 94, 24, 38, 2.5),
+    Family("gpt", "research", 72, 97, 34, 46, 3.4),
+    Family("lora", "research", 54, 90, 28, 40, 1.6),
+    Family("whisper", "speech", 50, 86, 11, 28, 1.6),
+    Family("conformer", "speech", 48, 84, 8, 24, 1.4),
+    Family("dlrm", "ranking", 36, 70, 26, 52, 1.3),
+    Family("deepfm", "ranking", 30, 66, 8, 34, 0.9),
+    Family("graphsage", "ranking", 26, 58, 16, 40, 1.2),
 )
 
 

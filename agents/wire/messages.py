@@ -31,7 +31,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
 # --- agent to console -------------------------------------------------------------------
 
 
-class GpuInventory(Message):
+class GpuInventory(Message, frozen=True):
     """One GPU as the node sees it. `index` is its place in this node's telemetry samples."""
 
     index: int
@@ -46,7 +46,7 @@ class GpuInventory(Message):
     pcie_max_bytes_s: float | None = None
 
 
-class Hello(Message, tag="hello"):
+class Hello(Message, frozen=True, tag="hello"):
     """First message on a connection."""
 
     node: str
@@ -61,7 +61,7 @@ class Hello(Message, tag="hello"):
     last_event_seq: int = 0
 
 
-class GpuSample(Message):
+class GpuSample(Message, frozen=True):
     """One second of one GPU: values in the order of `names.SIGNALS`, None where missing.
 
     `worst` is the worst value of the second per signal. `sm_online` and `sm_offline` are the
@@ -84,7 +84,7 @@ class GpuSample(Message):
     offline_memory_bytes: int | None = None
 
 
-class Telemetry(Message, tag="telemetry"):
+class Telemetry(Message, frozen=True, tag="telemetry"):
     """All GPUs of a node at one moment; `number` counts seconds since the agent's start."""
 
     number: int
@@ -92,7 +92,7 @@ class Telemetry(Message, tag="telemetry"):
     samples: tuple[GpuSample, ...]
 
 
-class PlacementStatus(Message):
+class PlacementStatus(Message, frozen=True):
     """What is true of one placement on the node now. Progress is 0..1; work in GPU-seconds."""
 
     placement_id: str
@@ -110,7 +110,7 @@ class PlacementStatus(Message):
     xcuda_coverage: tuple[int, int] | None = None
 
 
-class GpuStatus(Message):
+class GpuStatus(Message, frozen=True):
     """SysMonitor's view of one GPU, with the sentence that explains it."""
 
     index: int
@@ -123,7 +123,7 @@ class GpuStatus(Message):
     degraded: tuple[str, ...] = ()
 
 
-class Status(Message, tag="status"):
+class Status(Message, frozen=True, tag="status"):
     """What the agent observes and has applied; its nonce is echoed by the lease renewal."""
 
     nonce: str
@@ -135,7 +135,7 @@ class Status(Message, tag="status"):
     refused: str = ""
 
 
-class Event(Message):
+class Event(Message, frozen=True):
     """One fact, kept until acknowledged. `data` by kind:
 
     transition: {from, to, why, signal, value, limit, samples}; frozen / thawed: {why,
@@ -159,7 +159,7 @@ class Event(Message):
     data: dict[str, Any] = {}
 
 
-class EventBatch(Message, tag="events"):
+class EventBatch(Message, frozen=True, tag="events"):
     """Events in order of `seq`; acknowledged by `EventAck` after the database commit."""
 
     events: tuple[Event, ...]
@@ -168,7 +168,7 @@ class EventBatch(Message, tag="events"):
 # --- console to agent -------------------------------------------------------------------
 
 
-class Welcome(Message, tag="welcome"):
+class Welcome(Message, frozen=True, tag="welcome"):
     """Answer to `Hello`."""
 
     protocol: int
@@ -176,13 +176,13 @@ class Welcome(Message, tag="welcome"):
     acked_seq: int
 
 
-class EventAck(Message, tag="event_ack"):
+class EventAck(Message, frozen=True, tag="event_ack"):
     """All events up to and including `seq` are durable."""
 
     seq: int
 
 
-class Stop(Message):
+class Stop(Message, frozen=True):
     """Take this placement off its GPU through the ordinary stop."""
 
     eviction_id: str
@@ -191,7 +191,7 @@ class Stop(Message):
     origin: Origin
 
 
-class Profile(Message):
+class Profile(Message, frozen=True):
     """What a job needs and does, as measured alone on the GPU model named. Percent of a card."""
 
     name: str
@@ -203,7 +203,7 @@ class Profile(Message):
     gpu_model: str = ""
 
 
-class DesiredPlacement(Message):
+class DesiredPlacement(Message, frozen=True):
     """One placement that should run, or stop when `stop` is set.
 
     Limits: the SM share is fixed at client start, duty changes any moment. `resume_work_s` is
@@ -225,7 +225,7 @@ class DesiredPlacement(Message):
     stop: Stop | None = None
 
 
-class DesiredService(Message):
+class DesiredService(Message, frozen=True):
     """An online service on this node; only names and targets, never commands."""
 
     name: str
@@ -236,7 +236,7 @@ class DesiredService(Message):
     load_qps: float | None = None
 
 
-class DesiredGpu(Message):
+class DesiredGpu(Message, frozen=True):
     """What should hold for one GPU."""
 
     index: int
@@ -246,7 +246,7 @@ class DesiredGpu(Message):
     disabled_reason: str = ""
 
 
-class DesiredState(Message, tag="desired"):
+class DesiredState(Message, frozen=True, tag="desired"):
     """All that should be true of one node. `policies` is keyed by the name `DesiredGpu` uses."""
 
     generation: int
@@ -259,7 +259,7 @@ class DesiredState(Message, tag="desired"):
     cordoned: bool = False
 
 
-class Unchanged(Message, tag="unchanged"):
+class Unchanged(Message, frozen=True, tag="unchanged"):
     """Renews the lease of the state with this generation."""
 
     generation: int
@@ -267,7 +267,7 @@ class Unchanged(Message, tag="unchanged"):
     lease_s: float
 
 
-class Envelope(Message, tag="envelope"):
+class Envelope(Message, frozen=True, tag="envelope"):
     """Signed bytes of a `DesiredState` or `Unchanged`: verified first, then decoded."""
 
     key_id: str
