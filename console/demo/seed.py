@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agents.wire import cluster as cluster_file
 from agents.wire import credentials
+from agents.wire.names import SharingMode
 from console.audit.services import system
 from console.demo import people
 from console.demo.cluster import REAL_NODE, with_real_node
@@ -26,7 +27,7 @@ def everything(path: Path, folder: Path, password: str, now: datetime) -> None:
     policies.ensure_defaults(now, demo=True)
     cluster = with_real_node(cluster_file.decode(path.read_bytes()))
     path.write_bytes(cluster_file.encode(cluster))
-    imports.import_cluster(cluster, actor=system("demo"), now=now)
+    imports.import_cluster(cluster, actor=system("demo"), now=now, mode=SharingMode.OBSERVE)
     Pool.objects.update(policy=Policy.objects.get(slug=DEMO_POLICY))
     _enrol(folder)
 
