@@ -58,12 +58,17 @@ def missing(role: Role | str, pool: Pool | None = None) -> str:
 
 def pools_for(user: User, role: Role | str) -> QuerySet[Pool]:
     """The pools in which `user` holds `role`."""
-    if allowed(user, role) and (role != Role.VIEWER or _everywhere(user)):
+    if sees_all(user) and allowed(user, role):
         return Pool.objects.all()
     if not user.is_active:
         return Pool.objects.none()
     ids = [pool for pool, held in user.roles_held.items() if _covers(held, Role(role))]
     return Pool.objects.filter(pk__in=[pool for pool in ids if pool is not None])
+
+
+def sees_all(user: User) -> bool:
+    """True for those whose view is not limited to some pools."""
+    return user.is_active and (user.is_superuser or None in user.roles_held)
 
 
 def role_name(user: User) -> str:
@@ -72,10 +77,6 @@ def role_name(user: User) -> str:
         return Role.ADMIN.label.lower()
     held = frozenset[str]().union(*user.roles_held.values())
     return next((role.label.lower() for role in reversed(Role) if role in held), "")
-
-
-def _everywhere(user: User) -> bool:
-    return user.is_superuser or None in user.roles_held
 
 
 def _covers(held: frozenset[str], role: Role) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from agents.wire.ids import uuid7
 from django.conf import settings
 from django.db import models
+
+from agents.wire.ids import uuid7
 
 
 class Lease(models.Model):
@@ -14,6 +15,9 @@ class Lease(models.Model):
     holder = models.CharField(max_length=120, blank=True)
     fence = models.BigIntegerField(default=0)
     until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name}, held by {self.holder or 'nobody'}"
 
 
 class Run(models.Model):
@@ -33,9 +37,7 @@ class Run(models.Model):
     message = models.CharField(max_length=300, blank=True)
     arguments = models.JSONField(default=dict, blank=True)
     result = models.JSONField(default=dict, blank=True)
-    started_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True
-    )
+    started_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True)
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)

@@ -1,5 +1,13 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from rest_framework.routers import SimpleRouter
 
-urlpatterns: list[URLPattern] = []
+from console.workloads import api
+
+router = SimpleRouter()
+router.register("teams", api.TeamViewSet)
+router.register("services", api.ServiceViewSet)
+router.register("instances", api.InstanceViewSet)
+router.register("jobs", api.JobViewSet)
+
+urlpatterns = router.urls

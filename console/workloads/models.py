@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agents.wire.ids import uuid7
-from agents.wire.names import Checkpoint
 from django.conf import settings
 from django.db import models
 
+from agents.wire.ids import uuid7
+from agents.wire.names import Checkpoint
 from console.inventory.models import Gpu, Pool
 
 

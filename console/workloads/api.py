@@ -1,0 +1,85 @@
+"""Services, jobs and teams over REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Count, QuerySet
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import mixins, status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+from rest_framework.viewsets import GenericViewSet
+
+from console.accounts import access
+from console.accounts.models import Role
+from console.api import IsViewer, caller
+from console.rest import PoolScoped, ReasonSerializer, reason_of
+from console.workloads import serializers, services
+from console.workloads.filters import InstanceFilter, JobFilter, ServiceFilter
+from console.workloads.models import OfflineJob, OnlineInstance, OnlineService, Team
+from console.workloads.queries import jobs_in_sight
+
+
+class TeamViewSet(
+    mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.CreateModelMixin, GenericViewSet[Team]
+):
+    queryset = Team.objects.all()
+    serializer_class = serializers.TeamSerializer
+    permission_classes = (IsViewer,)
+
+    def perform_create(self, serializer: BaseSerializer[Team]) -> None:
+        access.require(caller(self.request), Role.ADMIN)
+        serializer.save()
+
+
+class ServiceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[OnlineService]):
+    queryset = (
+        OnlineService.objects.select_related("team", "pool")
+        .annotate(instance_count=Count("instances"))
+        .order_by("name")
+    )
+    serializer_class = serializers.ServiceSerializer
+    filterset_class = ServiceFilter
+
+
+class InstanceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[OnlineInstance]):
+    queryset = OnlineInstance.objects.select_related("service", "gpu__node").order_by("pk")
+    serializer_class = serializers.InstanceSerializer
+    filterset_class = InstanceFilter
+    pool_path = "service__pool"
+
+
+class JobViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, GenericViewSet[OfflineJob]):
+    queryset = OfflineJob.objects.select_related("team", "owner").order_by("-submitted_at", "pk")
+    serializer_class = serializers.JobSerializer
+    permission_classes = (IsViewer,)
+    filterset_class = JobFilter
+
+    def get_queryset(self) -> QuerySet[OfflineJob]:
+        jobs = super().get_queryset()
+        if getattr(self, "swagger_fake_view", False):
+            return jobs.none()
+        return jobs_in_sight(jobs, caller(self.request))
+
+    @extend_schema(
+        request=serializers.SubmissionSerializer, responses={201: serializers.JobSerializer}
+    )
+    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Queue a job."""
+        body = serializers.SubmissionSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        job = services.submit(body.submission(), caller(request), timezone.now())
+        return Response(self.get_serializer(job).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=ReasonSerializer, responses=serializers.CancelledSerializer)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, pk: str) -> Response:
+        """At once while it waits, else through the ordinary stop."""
+        user = caller(request)
+        eviction = services.cancel(self.get_object(), user, reason_of(request), timezone.now())
+        answer = {"job": self.get_object(), "eviction": eviction and eviction.pk}
+        return Response(serializers.CancelledSerializer(answer).data)

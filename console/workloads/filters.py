@@ -1,0 +1,47 @@
+"""How lists of services and jobs are narrowed, on pages and in the API alike."""
+
+from __future__ import annotations
+
+import django_filters as filters
+from django.db.models import Q, QuerySet
+
+from agents.wire.names import PlacementState
+from console.lists import Filter
+from console.workloads.models import OfflineJob, OnlineInstance, OnlineService
+
+
+class ServiceFilter(Filter):
+    q = filters.CharFilter(field_name="name", lookup_expr="icontains", label="name contains")
+    pool = filters.CharFilter(field_name="pool__name")
+    team = filters.CharFilter(field_name="team__name")
+    tier = filters.NumberFilter()
+
+    class Meta:
+        model = OnlineService
+        fields = ("q", "pool", "team", "tier")
+
+
+class InstanceFilter(Filter):
+    service = filters.CharFilter(field_name="service__name")
+    gpu = filters.NumberFilter(field_name="gpu_id")
+    node = filters.CharFilter(field_name="gpu__node__name")
+
+    class Meta:
+        model = OnlineInstance
+        fields = ("service", "gpu", "node")
+
+
+class JobFilter(Filter):
+    q = filters.CharFilter(field_name="name", lookup_expr="icontains", label="name contains")
+    state = filters.MultipleChoiceFilter(choices=OfflineJob.State.choices)
+    team = filters.CharFilter(field_name="team__name")
+    pool = filters.CharFilter(method="in_pool", label="runs in this pool")
+    owner = filters.CharFilter(field_name="owner__username")
+
+    class Meta:
+        model = OfflineJob
+        fields = ("q", "state", "team", "pool", "owner")
+
+    def in_pool(self, rows: QuerySet[OfflineJob], name: str, value: str) -> QuerySet[OfflineJob]:
+        live = ~Q(placements__state=PlacementState.ENDED)
+        return rows.filter(live, placements__gpu__node__pool__name=value).distinct()
