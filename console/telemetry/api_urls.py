@@ -1,5 +1,10 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from console.telemetry import api
+
+urlpatterns = [
+    path("gpus/<int:gpu_id>/live/", api.gpu_live, name="api_gpu_live"),
+    path("fleet/", api.fleet_now, name="api_fleet"),
+]

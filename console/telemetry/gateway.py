@@ -202,10 +202,10 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
                 log.warning("%s: the database does not answer, trying again: %s", self.name, error)
                 await asyncio.sleep(RETRY_S)
                 continue
+            except MuxFlowError as error:
+                self._refuse("message: refused by the rules", error)
             except Exception:
                 log.exception("%s: a message could not be worked off, dropped", self.name)
-                self._batches.clear()
-                self._status = None
             await self._wait()
 
     async def _wait(self) -> None:
@@ -218,8 +218,7 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._greet(self._hello)
             self._hello = None
         while self._welcomed and self._batches:
-            await self._store(self._batches[0])
-            self._batches.popleft()
+            await self._store(self._batches.popleft())
         if self._welcomed and self._status is not None:
             await self._apply(self._status)
         if self._welcomed and self._wants_desired_state():
@@ -252,14 +251,20 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         await self.close(code, reason.encode()[:REASON_BYTES].decode(errors="ignore"))
 
     async def _store(self, batch: EventBatch) -> None:
-        seq = await hub.in_thread(_persist, self.node_id, batch)
+        try:
+            seq = await hub.in_thread(_persist, self.node_id, batch)
+        except (OperationalError, InterfaceError):
+            self._batches.appendleft(batch)
+            raise
         await self._tell(EventAck(seq))
 
     async def _apply(self, status: Status) -> None:
-        self._observed_generation = status.observed_generation
-        await hub.in_thread(_observe, self.node_id, status)
-        if self._status is status:  # else a newer one came meanwhile
-            self._status = None
+        self._observed_generation, self._status = status.observed_generation, None
+        try:
+            await hub.in_thread(_observe, self.node_id, status)
+        except (OperationalError, InterfaceError):
+            self._status = self._status or status  # unless a newer one came meanwhile
+            raise
 
     def _wants_desired_state(self) -> bool:
         """Newer than what was sent; or sent long enough ago and still not observed."""

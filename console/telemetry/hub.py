@@ -26,6 +26,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from console import announce
+from console.errors import Unavailable
 from console.inventory import bell, nodes
 from console.telemetry import counts, frames, latest, layout, live_store, summary
 from console.telemetry.history import History, Series
@@ -108,6 +109,10 @@ class Hub:
         self._spawn(forever("lease renewals", self._renew, 1.0))
         self._spawn(forever("nodes seen", self._tell_seen, SEEN_S))
         self._spawn(forever("counts", self._count, TICK_S))
+
+    @property
+    def is_running(self) -> bool:
+        return self._loop is not None
 
     async def stop(self) -> None:
         """End the loops and let go of threads and connections; `start` may follow."""
@@ -326,3 +331,13 @@ def _links_channel() -> str:
 
 
 hub = Hub()
+
+
+def live_of(gpu_id: int) -> LiveGpu | None:
+    """The last sample of one GPU, from this process or, where none runs here, from Redis."""
+    if hub.is_running:
+        return hub.live(gpu_id)
+    try:
+        return live_store.read().get(gpu_id)
+    except Unavailable:
+        return None

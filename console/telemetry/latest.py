@@ -94,6 +94,7 @@ class Facts:
     memory_bytes: Floats
     power_limit_w: Floats
     slo_p99_ms: Floats
+    pool: npt.NDArray[np.int64]  # database ids
     service: npt.NDArray[np.int32]  # a number that instances of one service share; -1: none
     agent: Flags  # an agent is to report it (else imported)
     lost: Flags  # its node is LOST
@@ -112,8 +113,8 @@ class Facts:
 def no_facts() -> Facts:
     """Of a fleet without any GPU."""
     none, no_flags = np.empty(0, np.float32), np.empty(0, np.bool_)
-    no_ids, no_service = np.empty(0, np.uint32), np.empty(0, np.int32)
-    return Facts(no_ids, none, none, none, no_service, no_flags, no_flags, no_flags, no_flags)
+    ids, pool, service = np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32)
+    return Facts(ids, none, none, none, pool, service, no_flags, no_flags, no_flags, no_flags)
 
 
 @dataclass
@@ -274,6 +275,27 @@ class LiveGpu:
     @property
     def is_live(self) -> bool:
         return self.age_s <= STALE_S
+
+    def signal(self, signal: Signal) -> float | None:
+        """The value of a signal in its wire unit."""
+        value: float | None = getattr(self, _ATTRIBUTES[signal])
+        return value
+
+
+_ATTRIBUTES: Final = {
+    Signal.GPU_UTIL: "gpu_util_percent",
+    Signal.SM_ACTIVITY: "sm_activity_percent",
+    Signal.SM_OCCUPANCY: "sm_occupancy_percent",
+    Signal.MEMORY_BANDWIDTH: "memory_bandwidth_percent",
+    Signal.SM_CLOCK: "sm_clock_mhz",
+    Signal.MEMORY: "memory_bytes",
+    Signal.PCIE_RX: "pcie_rx_bytes_s",
+    Signal.TEMPERATURE: "temperature_celsius",
+    Signal.POWER: "power_w",
+    Signal.XID: "xid",
+    Signal.ONLINE_P99: "online_p99_ms",
+    Signal.ONLINE_QPS: "online_qps",
+}
 
 
 def live(

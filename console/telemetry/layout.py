@@ -41,6 +41,7 @@ class _Gpu:
     node_state: str
     node_source: str
     rack: str | None
+    pool_id: int
     pool_name: str
     pool_mode: str
 
@@ -54,7 +55,7 @@ def load() -> Layout:
     rows = Gpu.objects.filter(retired_at=None).order_by("id").values_list(
         "id", "index", "model", "memory_bytes", "power_limit_w", "sharing_mode", "disabled",
         "node__name", "node__state", "node__source", "node__labels__rack",
-        "node__pool__name", "node__pool__sharing_mode",
+        "node__pool_id", "node__pool__name", "node__pool__sharing_mode",
     )  # fmt: skip
     gpus = [_Gpu(*row) for row in rows]
     return build(gpus, _services())
@@ -124,6 +125,7 @@ def _facts(
         memory_bytes=_floats([gpu.memory_bytes for gpu in gpus]),
         power_limit_w=_floats([gpu.power_limit_w for gpu in gpus]),
         slo_p99_ms=_floats(slo),
+        pool=np.array([gpu.pool_id for gpu in gpus], np.int64),
         service=np.array(service, np.int32),
         agent=np.array([gpu.node_source == Node.Source.AGENT for gpu in gpus], np.bool_),
         lost=np.array([gpu.node_state == Node.State.LOST for gpu in gpus], np.bool_),

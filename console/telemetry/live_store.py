@@ -143,6 +143,16 @@ def _blobs(now: float) -> list[bytes | None]:
     return cast("list[bytes | None]", _client().mget([_key(name.decode()) for name in names]))
 
 
+def fill(grid: Grid) -> None:
+    """Put into `grid` what any web process knows of its GPUs. Raises Unavailable."""
+    try:
+        blobs = _blobs(time.time())
+    except redis.RedisError as error:
+        raise _unavailable(error) from error
+    for shared in _unpacked(blobs):
+        grid.merge(shared.ids, shared.at, shared.state, shared.values)
+
+
 def newest(shared: Iterable[Shared], now: float) -> dict[int, LiveGpu]:
     """One entry a GPU, from whichever process heard of it last."""
     found: dict[int, LiveGpu] = {}

@@ -1,5 +1,14 @@
+"""Pages of the live map."""
+
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from console.telemetry import views
+
+urlpatterns = [
+    path("map/", views.map_page, name="map"),
+    path("live/layout.json", views.live_layout, name="live_layout"),
+    path("gpus/<int:gpu_id>/", views.gpu_page, name="gpu"),
+    path("gpus/<int:gpu_id>/series.json", views.gpu_series, name="gpu_series"),
+]

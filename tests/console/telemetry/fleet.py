@@ -22,6 +22,7 @@ def facts(count: int = 3, first_id: int = 11, **columns: Any) -> Facts:
         "memory_bytes": np.full(count, CARD_BYTES, np.float32),
         "power_limit_w": np.full(count, 400, np.float32),
         "slo_p99_ms": np.full(count, 40, np.float32),
+        "pool": np.ones(count, np.int64),
         "service": np.zeros(count, np.int32),
         "agent": np.ones(count, np.bool_),
         "lost": np.zeros(count, np.bool_),

@@ -1,0 +1,119 @@
+"""The charts of a GPU's page, as options of static/js/charts/line.js. Pure but for the passport."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from agents.wire.names import Signal
+from console.telemetry.history import SPAN_S, Series
+from console.telemetry.passport import Passport
+from console.telemetry.scales import GIB, Scale
+
+Values = list[float | None]
+# A pause longer than this many periods is drawn as a gap.
+GAP_PERIODS: Final = 3
+
+
+def ten_minutes(passport: Passport, series: Series) -> dict[str, Any]:
+    """`from` says since when this process has seen the GPU; None: it has not."""
+    common = {
+        "x": series.times,
+        "window_s": SPAN_S,
+        "gap_s": series.period_s * GAP_PERIODS,
+        "empty": "No samples yet: they are kept from the moment this web process saw the GPU",
+    }
+    return {
+        "from": series.times[0] if series.times else None,
+        "period_s": series.period_s,
+        "charts": {
+            "p99": common | _p99(passport, series),
+            "sm": common | _sm_activity(passport, series),
+            "memory": common | _memory(passport, series),
+        },
+    }
+
+
+def page_data(passport: Passport) -> dict[str, Any]:
+    """What the page's script needs to show a live value: scale by scale."""
+    return {
+        "gpu": passport.gpu.pk,
+        "scales": {scale.signal.value: asdict(scale) for scale in passport.scales},
+        "card_bytes": passport.gpu.memory_bytes,
+    }
+
+
+def _p99(passport: Passport, series: Series) -> dict[str, Any]:
+    scale = _scale(passport, Signal.ONLINE_P99)
+    return {
+        "series": [{"label": "Online p99", "values": series.values[Signal.ONLINE_P99]}],
+        "unit": "ms",
+        "digits": scale.digits,
+        "range": [0, scale.most],
+        "thresholds": _thresholds(scale, evict="freeze and evict above", slo="SLO"),
+    }
+
+
+def _sm_activity(passport: Passport, series: Series) -> dict[str, Any]:
+    total, online = series.values[Signal.SM_ACTIVITY], series.values["sm_online_percent"]
+    return {
+        "series": [
+            {"label": "Online and offline", "values": total, "fill": True},
+            {"label": "Online", "values": online, "look": "ghost", "fill": True},
+        ],
+        "unit": "%",
+        "range": [0, 100],
+        "thresholds": _thresholds(_scale(passport, Signal.SM_ACTIVITY), evict="evict above"),
+    }
+
+
+def _memory(passport: Passport, series: Series) -> dict[str, Any]:
+    card = passport.gpu.memory_bytes / GIB
+    total = series.values["memory_percent"]
+    offline = series.values["offline_memory_percent"]
+    return {
+        "series": [
+            {"label": "Online and offline", "values": _gib(total, card), "fill": True},
+            {
+                "label": "Online",
+                "values": _gib(_less(total, offline), card),
+                "look": "ghost",
+                "fill": True,
+            },
+        ],
+        "unit": "GiB",
+        "digits": 1,
+        "range": [0, card],
+        "thresholds": _thresholds(_scale(passport, Signal.MEMORY), evict="evict above"),
+    }
+
+
+def _scale(passport: Passport, signal: Signal) -> Scale:
+    return next(scale for scale in passport.scales if scale.signal is signal)
+
+
+def _thresholds(scale: Scale, evict: str, slo: str = "") -> list[dict[str, Any]]:
+    lines = []
+    if scale.evict_at is not None:
+        text = f"{evict} {scale.evict_at:.{scale.digits}f} {scale.unit}"
+        lines.append({"at": scale.evict_at, "label": _capital(text), "look": "limit"})
+    if scale.slo is not None:
+        text = f"{slo} {scale.slo:g} {scale.unit}"
+        lines.append({"at": scale.slo, "label": text, "look": "slo"})
+    return [line | {"side": "left"} for line in lines]
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _gib(percent: Values, card_gib: float) -> Values:
+    return [None if value is None else round(value * card_gib / 100, 2) for value in percent]
+
+
+def _less(whole: Values, part: Values) -> Values:
+    """What is left of `whole` without `part`; a missing part counts as missing, not as none."""
+    return [
+        None if a is None or b is None else max(0.0, a - b)
+        for a, b in zip(whole, part, strict=True)
+    ]

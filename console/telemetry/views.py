@@ -1,0 +1,132 @@
+"""The map, the page of one GPU, and the documents that keep both current."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.http import Http404, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import condition, require_safe
+
+from agents.wire.names import Signal
+from console.accounts.access import SreRequest, allowed, missing
+from console.accounts.models import Role
+from console.inventory.models import Gpu
+from console.telemetry import charts, layout, passport, timeline
+from console.telemetry.hub import hub
+from console.telemetry.layout import Layout
+from console.telemetry.passport import Passport
+
+GROUPS: Final = (
+    ("pool", "Pool"),
+    ("node", "Node"),
+    ("rack", "Rack"),
+    ("model", "GPU model"),
+    ("service", "Service"),
+    ("state", "State"),
+)
+FILLS: Final = (
+    ("headroom", "Headroom to eviction"),
+    ("sm_activity", "SM activity"),
+    ("utilisation", "Utilisation"),
+    ("memory", "Memory"),
+    ("offline_share", "Offline share"),
+    ("temperature", "Temperature"),
+    ("power", "Power"),
+    ("state", "State"),
+)
+
+
+@require_safe
+def map_page(request: SreRequest) -> HttpResponse:
+    """The controls with the view that the address asks for; cells come by the live feed."""
+    context = {
+        "groups": GROUPS,
+        "fills": FILLS,
+        "group": _one_of(request.GET.get("group"), GROUPS),
+        "fill": _one_of(request.GET.get("fill"), FILLS),
+        "view": "table" if request.GET.get("view") == "table" else "map",
+        "q": request.GET.get("q", ""),
+    }
+    return render(request, "telemetry/map.html", context)
+
+
+def _one_of(value: str | None, options: tuple[tuple[str, str], ...]) -> str:
+    return value if value in dict(options) and value is not None else options[0][0]
+
+
+def _present_layout() -> Layout:
+    return hub.layout if hub.layout.epoch else layout.load()
+
+
+def _layout_tag(request: SreRequest) -> str:
+    request.layout = _present_layout()  # type: ignore[attr-defined]
+    return f'"{request.layout.epoch:08x}"'  # type: ignore[attr-defined]
+
+
+@require_safe
+@condition(etag_func=_layout_tag)
+def live_layout(request: SreRequest) -> HttpResponse:
+    """Names and places of the GPUs that the live feed's frames are about."""
+    response = HttpResponse(request.layout.document, content_type="application/json")  # type: ignore[attr-defined]
+    response["Cache-Control"] = "private, no-cache"
+    return response
+
+
+@require_safe
+def gpu_page(request: SreRequest, gpu_id: int) -> HttpResponse:
+    """The page; one of its parts when htmx asks for that."""
+    known = _passport(request, gpu_id)
+    part = PARTS.get(request.htmx.target or "")
+    if part:
+        return render(request, part, _context(request, known))
+    return render(request, "telemetry/gpu.html", _context(request, known))
+
+
+# Element of the page → the template that fills it.
+PARTS: Final = {
+    "gpu-head": "telemetry/_head.html",
+    "gpu-tenants": "telemetry/_tenants.html",
+    "gpu-timeline": "telemetry/_timeline.html",
+    "gpu-facts": "telemetry/_facts.html",
+}
+
+
+def _passport(request: SreRequest, gpu_id: int) -> Passport:
+    try:
+        return passport.load(gpu_id, request.user, timezone.now())
+    except Gpu.DoesNotExist:
+        raise Http404(f"There is no GPU {gpu_id} in the pools that you may see.") from None
+
+
+def _context(request: SreRequest, known: Passport) -> dict[str, Any]:
+    gpu, pool = known.gpu, known.gpu.node.pool
+    return {
+        "gpu": gpu,
+        "passport": known,
+        "signals": [(scale, _value(known, scale.signal)) for scale in known.scales],
+        "facts": passport.facts(known),
+        "timeline": timeline.of(gpu),
+        "trail": [
+            ("Map", reverse("map")),
+            (pool.name, f"{reverse('map')}?q={pool.name}"),
+            (gpu.node.name, reverse("node", args=[gpu.node.name])),
+        ],
+        "may_evict": allowed(request.user, Role.APPROVER, pool),
+        "why_not_evict": missing(Role.APPROVER, pool),
+        "may_operate": allowed(request.user, Role.OPERATOR, pool),
+        "why_not_operate": missing(Role.OPERATOR, pool),
+        "page_data": charts.page_data(known),
+    }
+
+
+def _value(known: Passport, signal: Signal) -> float | None:
+    return known.live.signal(signal) if known.live else None
+
+
+@require_safe
+def gpu_series(request: SreRequest, gpu_id: int) -> JsonResponse:
+    """The last ten minutes as this web process saw them, as options of the page's charts."""
+    return JsonResponse(charts.ten_minutes(_passport(request, gpu_id), hub.series(gpu_id)))
