@@ -15,8 +15,9 @@ ICONS: Final = frozenset(
     chevron-right chevron-up circle-check clock copy cpu database-off device-desktop dots
     download external-link eye eye-off file-text filter grid-dots hand-stop help history inbox
     info-circle key keyboard link list-check lock logout menu-2 moon pencil player-pause
-    player-play plug-connected-x plus refresh route scale search server settings share
-    shield-check stack-2 sun switch-horizontal table terminal trash upload user users webhook x
+    player-play plug-connected-x plus power refresh route scale search server settings share
+    shield-check stack-2 sun switch-horizontal table terminal trash trending-up upload user
+    users webhook x
     """.split()  # noqa: SIM905  one word a name reads better than 70 quoted lines
 )
 

@@ -28,6 +28,9 @@ export function show(values, root = document) {
     node.classList.toggle("none", text === NO_DATA);
     if (node.hasAttribute("data-hide-zero")) node.hidden = !value;
   }
+  for (const node of root.querySelectorAll("[data-live-reveal]")) {
+    if (pick(values, node.dataset.liveReveal) !== undefined) node.hidden = false; // words that make no sense without their number
+  }
 }
 
 /** The value at a dotted path; undefined when there is none. */

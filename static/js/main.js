@@ -3,8 +3,9 @@ import * as dialog from "./dialog.js";
 import * as liveValues from "./live_values.js";
 import * as menu from "./menu.js";
 import * as shell from "./shell.js";
+import * as socket from "./socket.js";
 
-for (const part of [shell, menu, dialog, liveValues]) part.start();
+for (const part of [shell, menu, dialog, liveValues, socket]) part.start();
 
 const mounted = new WeakSet();
 

@@ -21,14 +21,14 @@ export function start() {
 
 function watchAge() {
   if (!document.getElementById("data-age")) return;
-  const live = { ageS: null, connected: false, at: performance.now() };
+  const live = { ageS: null, connected: false, at: performance.now() }; // at: when ageS was true, or when the wait for it began
   const draw = () => {
-    const waited = (performance.now() - live.at) / 1000;
-    const ageS = live.ageS == null ? null : live.ageS + waited;
-    drawAge(freshness(ageS, live.connected, waited), ageS);
+    const waitedS = (performance.now() - live.at) / 1000, ageS = live.ageS == null ? null : live.ageS + waitedS;
+    drawAge(freshness(ageS, live.connected, waitedS), ageS);
   };
   document.addEventListener("mf:live", ({ detail }) => {
-    Object.assign(live, { ageS: detail.age_s, connected: detail.connected, at: performance.now() });
+    const at = detail.age_s == null ? live.at : performance.now();
+    Object.assign(live, { ageS: detail.age_s, connected: detail.connected, at });
     draw();
   });
   document.addEventListener("click", (event) => {
@@ -88,7 +88,7 @@ function themes() {
 /** Says what happened. An error stays until it is dismissed. */
 export function toast(text, tone = "") {
   const close = el("button", { class: "b ghost sm icon", type: "button", "data-dismiss": true, "aria-label": "Dismiss" }, icon("x"));
-  const item = el("li", { class: `toast-x${tone ? ` is-${tone}` : ""}` }, el("p", {}, text), close);
+  const item = el("div", { class: `toast-x${tone ? ` is-${tone}` : ""}` }, el("p", {}, text), close);
   document.getElementById("toasts").append(item);
   fade(item);
 }
@@ -98,8 +98,8 @@ function fade(item) {
 }
 
 function toasts() {
-  document.querySelectorAll("#toasts > li").forEach(fade);
-  document.addEventListener("click", (event) => event.target.closest("[data-dismiss]")?.closest("li").remove());
+  document.querySelectorAll("#toasts > .toast-x").forEach(fade);
+  document.addEventListener("click", (event) => event.target.closest("[data-dismiss]")?.closest(".toast-x").remove());
   document.body.addEventListener("mf:toast", ({ detail }) => toast(detail.text, detail.tone)); // HX-Trigger
   document.body.addEventListener("htmx:sendError", () => toast("The console did not answer, so nothing was sent. Check the connection and try again.", "overloaded"));
   document.body.addEventListener("htmx:responseError", ({ detail }) => toast(refusal(detail.xhr), "overloaded"));

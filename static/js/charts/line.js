@@ -96,9 +96,10 @@ function spanOf({ window_s: windowS, from, to }, low, high) {
 }
 
 function axisTicks(options) {
-  const known = extent([...options.series.map((one) => one.values), (options.thresholds ?? []).map((one) => one.at)]) ?? [0, 1];
-  const [low, high] = options.range ?? [0, null];
-  return valueTicks(low ?? known[0], Math.max(high ?? 0, known[1] * (high == null ? 1.08 : 1), (low ?? 0) + 1e-9) || 1);
+  const [dataLow, dataHigh] = extent([...options.series.map((one) => one.values), (options.thresholds ?? []).map((one) => one.at)]) ?? [0, 1];
+  const [low, high] = [options.range?.[0] ?? dataLow, options.range?.[1] ?? dataHigh * 1.08];
+  const top = Math.max(high, dataHigh);
+  return valueTicks(low, top - low > 1e-6 ? top : low + 1); // a flat line keeps an axis of round numbers
 }
 
 function axisRange(options) {
