@@ -42,4 +42,6 @@ def pause_s(failures: int) -> float:
 
 def _complain(name: str, error: Exception, failures: int) -> None:
     if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th, 8th … time
-        log.warning("%s failed %d times, trying again: %r", name, failures, error)
+        log.warning(
+            "%s failed, try %d comes: %s: %s", name, failures + 1, type(error).__name__, error
+        )

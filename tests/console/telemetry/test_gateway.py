@@ -1,0 +1,289 @@
+"""The agents' socket, spoken to as an agent would."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+from asgiref.sync import sync_to_async
+from django.db import OperationalError
+
+from agents.wire import codec
+from agents.wire.limits import MAX_MESSAGE_BYTES
+from agents.wire.messages import (
+    DesiredState,
+    Envelope,
+    Event,
+    EventAck,
+    EventBatch,
+    GpuInventory,
+    Hello,
+    Status,
+    Telemetry,
+    Unchanged,
+    Welcome,
+)
+from agents.wire.names import EventKind, RuntimeKind, Signal
+from console.inventory import nodes
+from console.inventory.models import Node
+from console.telemetry import gateway, latest
+from console.telemetry.gateway import AgentGateway
+from console.telemetry.latest import Look
+from console.telemetry.models import NodeEvent
+from tests.console.telemetry import cast
+from tests.console.telemetry.fleet import CARD_BYTES, sample
+from tests.console.telemetry.sockets import Socket
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@dataclass
+class Agent:
+    """One connection, and what came over it."""
+
+    socket: Socket
+    node: Node
+
+    async def send(self, message: Any) -> None:
+        await self.socket.send(codec.encode(message))
+
+    async def expect(self, kind: type) -> Any:
+        """The next message of this kind; envelopes are opened with the node's own key."""
+        while True:
+            message = codec.decode_from_console(await self.socket.receive())
+            if isinstance(message, Envelope):
+                message = codec.unseal(message, key_of(self.node))
+            if isinstance(message, kind):
+                return message
+
+    async def closes_with(self) -> int:
+        return await self.socket.closes_with()
+
+
+def key_of(node: Node) -> bytes:
+    return codec.node_key(b"only-for-a-checkout", str(node.pk))
+
+
+def hello(sender: Node, **facts: Any) -> Hello:
+    gpus = tuple(
+        GpuInventory(i, f"GPU-{sender.name}-{i}", "A100 SXM4", CARD_BYTES, power_limit_w=400)
+        for i in range(2)
+    )
+    given = {
+        "node": sender.name, "protocol": (1, 1), "agent_version": "0.1.0", "boot_id": "b1",
+        "generation": 0, "nonce": "n0", "runtime": RuntimeKind.SIMULATED, "gpus": gpus,
+    }  # fmt: skip
+    return Hello(**{**given, **facts})
+
+
+def status(nonce: str, generation: int) -> Status:
+    return Status(nonce, generation, {}, (), ())
+
+
+def event(seq: int, kind: EventKind = EventKind.FROZEN, **facts: Any) -> Event:
+    return Event(seq, str(uuid4()), kind, time.time(), gpu_index=0, **facts)
+
+
+@pytest_asyncio.fixture
+async def dial(hub):
+    """Opens sockets, and hangs up at the end."""
+    opened: list[Socket] = []
+
+    async def dial(token: str = cast.TOKEN) -> tuple[Socket, bool]:
+        headers = [(b"authorization", f"Bearer {token}".encode())]
+        socket = Socket(AgentGateway.as_asgi(), "/ws/agent/", headers=headers)
+        opened.append(socket)
+        return socket, await socket.open()
+
+    yield dial
+    for socket in opened:
+        await socket.hang_up()
+
+
+@pytest.fixture
+def connect(dial):
+    async def connect(node: Node | None = None, **facts: Any) -> Agent:
+        node = node or await sync_to_async(cast.node)()
+        socket, accepted = await dial()
+        assert accepted
+        agent = Agent(socket, node)
+        await agent.send(hello(node, **facts))
+        return agent
+
+    return connect
+
+
+async def eventually(check) -> None:
+    async with asyncio.timeout(3):
+        while not check():
+            await asyncio.sleep(0.01)
+
+
+async def test_an_unknown_token_is_turned_away(dial):
+    _, accepted = await dial("somebody-else")
+    assert not accepted
+
+
+async def test_a_hello_is_answered_with_welcome_and_signed_desired_state(connect):
+    agent = await connect()
+    welcome = await agent.expect(Welcome)
+    assert (welcome.protocol, welcome.acked_seq) == (1, 0)
+    state = await agent.expect(DesiredState)
+    assert [gpu.index for gpu in state.gpus] == [0, 1]
+    assert state.nonce == "n0"
+    assert state.lease_s > 0
+
+
+async def test_the_generation_rises_above_the_one_the_agent_observed(connect):
+    agent = await connect(generation=500)
+    assert (await agent.expect(DesiredState)).generation > 500
+
+
+async def test_a_hello_of_another_node_is_refused(dial):
+    node = await sync_to_async(cast.node)()
+    socket, _ = await dial()
+    agent = Agent(socket, node)
+    await agent.send(hello(node, node="node-08"))
+    assert await agent.closes_with() == 4400
+
+
+async def test_a_protocol_from_the_future_is_refused(connect):
+    agent = await connect(protocol=(7, 9))
+    assert await agent.closes_with() == 4406
+
+
+async def test_a_change_of_desired_state_is_sent_within_the_poll(connect):
+    agent = await connect()
+    first = await agent.expect(DesiredState)
+    await agent.send(status("n1", first.generation))
+    await sync_to_async(nodes.touch)([agent.node.pk], cast.T)
+    second = await agent.expect(DesiredState)
+    assert second.generation == first.generation + 1
+    assert second.nonce == "n1"
+
+
+async def test_a_renewal_echoes_the_latest_nonce(connect, monkeypatch):
+    monkeypatch.setattr(gateway, "RENEW_AFTER_S", 0.2)
+    agent = await connect()
+    state = await agent.expect(DesiredState)
+    await agent.send(status("n7", state.generation))
+    renewal = await agent.expect(Unchanged)
+    while renewal.nonce != "n7":
+        renewal = await agent.expect(Unchanged)
+    assert renewal.generation == state.generation
+
+
+async def test_a_state_that_never_arrived_is_sent_again_instead_of_renewed(connect, monkeypatch):
+    monkeypatch.setattr(gateway, "RENEW_AFTER_S", 0.2)
+    agent = await connect()
+    state = await agent.expect(DesiredState)
+    await agent.send(status("n1", state.generation - 1))
+    assert (await agent.expect(DesiredState)).generation == state.generation
+
+
+async def test_no_lease_is_renewed_while_the_database_is_silent(connect, hub, monkeypatch):
+    monkeypatch.setattr(gateway, "RENEW_AFTER_S", 0.0)
+    agent = await connect()
+    await agent.expect(DesiredState)
+    monkeypatch.setattr("console.telemetry.hub.POLL_TRUSTED_S", -1.0)
+    assert not hub.may_renew
+
+
+async def test_telemetry_reaches_the_grid_without_the_database(connect, hub):
+    agent = await connect()
+    await agent.expect(DesiredState)
+    await eventually(lambda: len(hub.grid.facts.ids) == 2)
+    await agent.send(Telemetry(1, time.time(), (sample(0, sm_activity=42.0), sample(1))))
+    await eventually(lambda: hub.grid.column(Signal.SM_ACTIVITY)[0] == 42.0)
+    assert latest.looks(hub.grid, time.time()).tolist() == [Look.OK, Look.OK]
+
+
+async def test_events_are_acknowledged_once_they_are_stored(connect):
+    agent = await connect()
+    await agent.expect(Welcome)
+    batch = EventBatch((event(1), event(2)))
+    await agent.send(batch)
+    assert (await agent.expect(EventAck)).seq == 2
+    await agent.send(batch)  # the acknowledgement was lost: it is sent again
+    assert (await agent.expect(EventAck)).seq == 2
+    assert await sync_to_async(NodeEvent.objects.count)() == 2
+
+
+async def test_events_wait_for_a_database_that_does_not_answer(connect, monkeypatch):
+    monkeypatch.setattr(gateway, "RETRY_S", 0.01)
+    agent = await connect()
+    await agent.expect(Welcome)
+    answers = iter([OperationalError("gone"), OperationalError("gone"), 1])
+
+    def persist(node_id: int, batch: EventBatch) -> int:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(gateway, "_persist", persist)
+    await agent.send(EventBatch((event(1),)))
+    assert (await agent.expect(EventAck)).seq == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"\xc1 not MessagePack", "message: not of this protocol"),
+        (codec.encode(Welcome(1, 0.0, 0)), "message: not of this protocol"),
+        (codec.encode(EventBatch(())), "message: before the hello"),
+    ],
+)
+async def test_garbage_is_counted_with_its_reason_and_costs_nothing_else(dial, hub, raw, reason):
+    node = await sync_to_async(cast.node)()
+    socket, _ = await dial()
+    await socket.send(raw)
+    await eventually(lambda: hub.refused.counts[reason] == 1)
+    agent = Agent(socket, node)
+    await agent.send(hello(node))
+    await agent.expect(DesiredState)
+
+
+async def test_text_is_counted_and_ignored(dial, hub):
+    await sync_to_async(cast.node)()
+    socket, _ = await dial()
+    await socket.send("hello?")
+    await eventually(lambda: hub.refused.counts["message: text instead of MessagePack"] == 1)
+
+
+async def test_a_message_beyond_the_limit_ends_the_connection(connect):
+    agent = await connect()
+    await agent.expect(Welcome)
+    await agent.socket.send(bytes(MAX_MESSAGE_BYTES + 1))
+    assert await agent.closes_with() == 1009
+
+
+async def test_a_newer_connection_closes_the_older(connect, hub):
+    older = await connect()
+    await older.expect(DesiredState)
+    newer = await connect(older.node)
+    await newer.expect(DesiredState)
+    assert await older.closes_with() == 4409
+    await older.socket.hang_up()
+    await newer.send(status("n1", 1))
+    await sync_to_async(nodes.touch)([newer.node.pk], cast.T)
+    await newer.expect(DesiredState)  # the end of the older did not take the newer with it
+
+
+async def test_a_token_that_was_replaced_ends_the_connection(connect):
+    agent = await connect()
+    await agent.expect(DesiredState)
+    await sync_to_async(Node.objects.filter(pk=agent.node.pk).update)(token_sha256="0" * 64)
+    assert await agent.closes_with() == 4401
+
+
+async def test_silence_after_connecting_is_ended(dial, monkeypatch):
+    monkeypatch.setattr(gateway, "HELLO_DEADLINE_S", 0.05)
+    node = await sync_to_async(cast.node)()
+    socket, _ = await dial()
+    assert await Agent(socket, node).closes_with() == 4408
