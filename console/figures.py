@@ -42,7 +42,7 @@ def signed(value: float | None, unit: str = "", digits: int = 1) -> str:
     if value is None:
         return NO_DATA
     text = quantity(value, unit, digits)
-    return f"+{text}" if value > 0 and text[0] != "0" else text
+    return f"+{text}" if round(value, digits) > 0 else text
 
 
 def span(seconds: float | None) -> str:

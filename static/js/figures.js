@@ -23,7 +23,7 @@ export function size(bytes, digits = 1) {
 /** "+18.5 points" */
 export function signed(value, unit = "", digits = 1) {
   const text = quantity(value, unit, digits);
-  return value > 0 && !/^0(\.0+)?(\D|$)/.test(text) ? `+${text}` : text;
+  return Number(value?.toFixed(digits)) > 0 ? `+${text}` : text;
 }
 
 /** "0.4 s", "7 s", "6 min", "1 h 12 min" */
