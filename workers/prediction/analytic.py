@@ -3,7 +3,7 @@
 Inputs are fractions of one whole GPU, measured alone: SM activity a, GPU utilisation u and
 memory-bandwidth use b, of the online side (o) and of the job (j), and the job's SM share s.
 
-    reach     r = min(1, s / a_j)                 the job runs on its share of the SMs
+    reach     r = min(1, s / max(a_j, u_j))       the job has its share of SMs and of time
     memory    m = b_o · b_j · r                   both want the memory bus at once
     launch    l = LAUNCH · u_o · u_j · r          caches, copy engines and the clock are shared
     overlap   x = max(0, a_o + min(s, a_j) − 1)   SMs that both would fill
@@ -13,10 +13,11 @@ memory-bandwidth use b, of the online side (o) and of the job (j), and the job's
 
 Assumptions, ours, none of them fitted to anybody's measurements:
 
-* MPS bounds the *portion of threads* a client may use (CUDA MPS documentation, "Volta MPS
-  execution resource provisioning"), so speed falls in proportion once the share is below need.
-* Two sides that each fill the bus alone get half of it each: at b_o = b_j = 1 both slow down by
-  two. The product is the chance that both want it in the same moment.
+* MPS bounds the portion of threads that a client may use (CUDA documentation, Multi-Process
+  Service, "Volta MPS execution resource provisioning"), and xCUDA lets launches pass for at most
+  the share of the time (agents/duty.py); below its need a job slows down in proportion.
+* Two sides that each fill the memory bus alone get half of it each: at b_o = b_j = 1 both slow
+  down by two. The product is the chance that both want it in the same moment.
 * The rest that is shared costs a tenth when both sides keep the GPU busy all the time.
 * An SM that both would fill is lost to the online side: the cautious reading.
 
@@ -55,17 +56,24 @@ class Estimate(NamedTuple):
 
 
 def estimate(online: Load, job: Load, share: Floats) -> Estimate:
-    """Raises ValueError when an input is not a number."""
-    for name, column in (*online._asdict().items(), *job._asdict().items(), ("share", share)):
-        if not np.isfinite(column).all():
-            raise ValueError(f"{name} holds a value that is no number: it cannot be estimated")
-    reach = _reach(job.sm, share)
-    friction = 1.0 + reach * (online.bandwidth * job.bandwidth + LAUNCH * online.util * job.util)
+    """Raises ValueError when an input is no number or negative: it cannot be estimated."""
+    for name, column in (*_named("online", online), *_named("job", job), ("share", share)):
+        if not (np.isfinite(column) & (column >= 0.0)).all():
+            raise ValueError(f"{name} holds a value that is no share of a GPU")
+    reach = _reach(job, share)
+    memory = online.bandwidth * job.bandwidth
+    friction = 1.0 + reach * (memory + LAUNCH * online.util * job.util)
     overlap = np.maximum(0.0, online.sm + np.minimum(share, job.sm) - 1.0)
     left = 1.0 - overlap / np.maximum(online.sm, overlap + FLOOR)
     return Estimate(reach / friction, friction / left)
 
 
-def _reach(job_sm: Floats, share: Floats) -> Floats:
-    """A job that needs no SM at all runs at full speed on any share."""
-    return np.minimum(1.0, share / np.maximum(job_sm, 1e-9))
+def _reach(job: Load, share: Floats) -> Floats:
+    """A job that needs nothing of the GPU runs at full speed on any share."""
+    need = np.maximum(np.maximum(job.sm, job.util), 1e-9)
+    reach: Floats = np.minimum(1.0, share / need)
+    return reach
+
+
+def _named(side: str, load: Load) -> list[tuple[str, Floats]]:
+    return [(f"{side}.{name}", column) for name, column in load._asdict().items()]
