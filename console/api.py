@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from django.db.models import Model, QuerySet
-from django.http import Http404
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.views.defaults import page_not_found
 from rest_framework import status
 from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.pagination import PageNumberPagination
@@ -66,6 +67,13 @@ def explain(error: Exception, context: dict[str, Any]) -> Response | None:
     if response is not None and isinstance(error, ValidationError):
         response.data = _body("Some values do not fit.", dict(_flat(error.detail)))
     return response
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """The page that is not there; for the API the same as a sentence."""
+    if request.path.startswith("/api/"):
+        return JsonResponse({"detail": "There is no such address; see /api/v1/docs/."}, status=404)
+    return page_not_found(request, exception)
 
 
 _CODES: Final[tuple[tuple[type[MuxFlowError], int], ...]] = (

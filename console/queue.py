@@ -23,6 +23,10 @@ app.conf.update(
         "socket_connect_timeout": 3,
         "health_check_interval": 10,
         "visibility_timeout": 3_600,
+        # A bell rung at a dead broker is lost at once; the request that rang it never waits.
+        "max_retries": 1,
+        "interval_start": 0,
+        "interval_step": 0,
     },
     task_ignore_result=True,
     task_serializer="json",

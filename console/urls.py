@@ -23,6 +23,8 @@ api = [
     path("docs/", SpectacularSwaggerView.as_view(url_name="api_schema"), name="api_docs"),
 ]
 
+handler404 = "console.api.not_found"
+
 urlpatterns = [
     path("healthz", probes.healthz, name="healthz"),
     path("readyz", probes.readyz, name="readyz"),

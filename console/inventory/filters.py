@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 
 from agents.wire.names import GpuState, SharingMode
 from console.inventory.models import Gpu, Node, SharingChange
-from console.lists import Filter
+from console.lists import Filter, IdFilter
 
 
 class NodeFilter(Filter):
@@ -46,7 +46,7 @@ class GpuFilter(Filter):
 
 class SharingChangeFilter(Filter):
     pool = filters.CharFilter(field_name="pool__name")
-    gpu = filters.NumberFilter(field_name="gpu_id")
+    gpu = IdFilter(field_name="gpu_id")
 
     class Meta:
         model = SharingChange

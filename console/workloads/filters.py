@@ -6,7 +6,7 @@ import django_filters as filters
 from django.db.models import Q, QuerySet
 
 from agents.wire.names import PlacementState
-from console.lists import Filter
+from console.lists import Filter, IdFilter
 from console.workloads.models import OfflineJob, OnlineInstance, OnlineService
 
 
@@ -14,7 +14,7 @@ class ServiceFilter(Filter):
     q = filters.CharFilter(field_name="name", lookup_expr="icontains", label="name contains")
     pool = filters.CharFilter(field_name="pool__name")
     team = filters.CharFilter(field_name="team__name")
-    tier = filters.NumberFilter()
+    tier = IdFilter()
 
     class Meta:
         model = OnlineService
@@ -23,7 +23,7 @@ class ServiceFilter(Filter):
 
 class InstanceFilter(Filter):
     service = filters.CharFilter(field_name="service__name")
-    gpu = filters.NumberFilter(field_name="gpu_id")
+    gpu = IdFilter(field_name="gpu_id")
     node = filters.CharFilter(field_name="gpu__node__name")
 
     class Meta:
