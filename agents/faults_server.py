@@ -38,6 +38,9 @@ async def serve_faults(path: Path, fleet: Fleet) -> asyncio.Server:
                 await writer.drain()
         except (ValueError, ConnectionError) as error:
             log.info("faults: dropped a connection: %s", error)
+        except asyncio.CancelledError:
+            # The process ends; asyncio would report a connection cancelled so as a defect.
+            return
         finally:
             writer.close()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.frames import CloseCode
 
 from agents.wire import codec
 from agents.wire.limits import MAX_MESSAGE_BYTES, PROTOCOL_MAX, PROTOCOL_MIN
@@ -98,6 +99,9 @@ class Link:
             self._socket = socket
             try:
                 await self._converse(socket)
+            except asyncio.CancelledError:
+                await socket.close(CloseCode.GOING_AWAY, "the agent ends")
+                raise
             finally:
                 self._socket = None
 

@@ -40,7 +40,7 @@ async def run(fleet: Fleet, state: StateFile, config: Config) -> None:
     faults = None if config.faults is None else await serve_faults(config.faults, fleet)
     notify_ready()
     try:
-        await _beat(fleet, state, ending)
+        await beat(fleet, state, ending)
     finally:
         if faults is not None:
             faults.close()
@@ -61,7 +61,8 @@ def _read_lifeline(lifeline_fd: int, ending: asyncio.Event) -> None:
         ending.set()
 
 
-async def _beat(fleet: Fleet, state: StateFile, ending: asyncio.Event) -> None:
+async def beat(fleet: Fleet, state: StateFile, ending: asyncio.Event) -> None:
+    """Ticks until `ending` is set."""
     tick, due = 0, time.monotonic()
     while not ending.is_set():
         now = time.monotonic()

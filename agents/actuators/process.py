@@ -18,6 +18,7 @@ import shutil
 import signal
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,7 +29,6 @@ from agents.wire.names import RuntimeKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from agents.wire.messages import DesiredPlacement
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agents.actuators.process import ProcessSettings
-    from agents.contention.world import JobView, World
+    from agents.contention.jobs import JobView
+    from agents.contention.world import World
     from agents.wire.messages import DesiredPlacement
 
 # Work that no demo lives to see the end of: a mirrored job ends when its process does.

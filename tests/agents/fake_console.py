@@ -100,7 +100,7 @@ class FakeConsole:
 
     async def _serve(self, socket: ServerConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
-            async for data in socket:
+            while data := await socket.recv(decode=False):
                 if self.answers:
                     await self._take(socket, codec.decode_from_agent(data))
         self._sockets.discard(socket)

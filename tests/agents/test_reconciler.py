@@ -24,6 +24,13 @@ def situation(state, *known, lease_holds=True, floor=OPEN):
     return Situation(state, lease_holds, {0: floor, 1: OPEN}, known)
 
 
+def only_stop(situation):
+    """The plan, when it is one stop and nothing else."""
+    (stop,) = plan(situation)
+    assert isinstance(stop, Stop)
+    return stop
+
+
 def known(life=Life.LIVE, **changes):
     return Known(PLACEMENT_ID, 0, life, **changes)
 
@@ -82,30 +89,30 @@ def test_told_to_stop_before_it_started_it_never_will():
 
 
 def test_without_a_lease_every_job_is_stopped():
-    (stop,) = plan(situation(desired(placement()), known(), lease_holds=False))
+    stop = only_stop(situation(desired(placement()), known(), lease_holds=False))
     assert stop.end_reason is EndReason.LEASE_EXPIRED
     assert stop.eviction_id is None
 
 
 def test_the_consoles_stop_comes_before_reasons_of_the_nodes_own():
     state = desired(placement(stop=STOP))
-    (stop,) = plan(situation(state, known(), lease_holds=False))
+    stop = only_stop(situation(state, known(), lease_holds=False))
     assert stop.eviction_id == EVICTION_ID
 
 
 def test_a_gpu_switched_off_by_hand_is_emptied():
     floor = GpuFloor(GpuState.HEALTHY, SharingMode.OFF, switched_off=True)
-    (stop,) = plan(situation(desired(placement()), known(), floor=floor))
+    stop = only_stop(situation(desired(placement()), known(), floor=floor))
     assert "switched off" in stop.why
 
 
 def test_a_job_nobody_waits_for_is_stopped_and_counted_as_lost():
-    (stop,) = plan(situation(desired(placement()), known(unattended=True)))
+    stop = only_stop(situation(desired(placement()), known(unattended=True)))
     assert stop.end_reason is EndReason.LOST
 
 
 def test_a_job_the_console_no_longer_names_is_stopped():
-    (stop,) = plan(situation(desired(), known()))
+    stop = only_stop(situation(desired(), known()))
     assert stop.end_reason is EndReason.EVICTED
 
 
