@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agents.duty import short_term
-from agents.sysmonitor import machine, signals
-from agents.sysmonitor.machine import Facts, Monitor, Step
+from agents.sysmonitor import machine, monitor, signals
+from agents.sysmonitor.monitor import Facts, Monitor, Step
 from agents.wire.messages import GpuSample
 from agents.wire.names import GPU_STATES, SIGNALS, SharingMode
 
@@ -150,7 +150,7 @@ class Guard:
         )
 
     def to_json(self) -> bytes:
-        kept = {"monitor": machine.to_dict(self.monitor), "quarantine": self.quarantine}
+        kept = {"monitor": monitor.to_dict(self.monitor), "quarantine": self.quarantine}
         return json.dumps(kept).encode()
 
     def _follow_online(self, sm_percent: float | None) -> None:
@@ -178,7 +178,7 @@ def restore(gpu: Gpu, kept: bytes | None, now: float) -> Guard:
         return Guard(gpu, Monitor(since=now))
     try:
         content = json.loads(kept)
-        guard = Guard(gpu, machine.from_dict(content["monitor"], now))
+        guard = Guard(gpu, monitor.from_dict(content["monitor"], now))
         guard.quarantine = content["quarantine"]
     except (ValueError, KeyError, TypeError):
         return Guard(gpu, Monitor(since=now))

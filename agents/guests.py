@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agents.reconciler import Decline, Forget, Known, Start
     from agents.spool import Spool
     from agents.stopping import StopAction, Stopped
-    from agents.sysmonitor import machine
+    from agents.sysmonitor.monitor import Action as Verdict
     from agents.wire.messages import DesiredPlacement
     from agents.wire.policy import AgentPolicy
 
@@ -139,7 +139,7 @@ class Guests:
 
     # --- what SysMonitor wants ----------------------------------------------------------
 
-    def freeze(self, guest: Guest, action: machine.Action, reaction_ms: float | None) -> None:
+    def freeze(self, guest: Guest, action: Verdict, reaction_ms: float | None) -> None:
         if guest.frozen or Capability.FREEZE not in self._runtime.capabilities:
             return
         self._runtime.freeze(guest.placement_id)
@@ -156,7 +156,7 @@ class Guests:
     def evict(
         self,
         guest: Guest,
-        action: machine.Action,
+        action: Verdict,
         policy: AgentPolicy,
         reaction_ms: float | None,
         now: float,
@@ -177,7 +177,7 @@ class Guests:
     def _emergency(
         self,
         guest: Guest,
-        action: machine.Action,
+        action: Verdict,
         origin: Origin,
         policy: AgentPolicy,
         now: float,
@@ -189,7 +189,7 @@ class Guests:
             origin, checkpoint, policy.grace_s, policy, now, at_once=action.at_once
         )
 
-    def propose(self, guest: Guest, action: machine.Action) -> None:
+    def propose(self, guest: Guest, action: Verdict) -> None:
         """Asks the console for an eviction that is not the node's to decide."""
         told = _evidence(action) | {"origin": action.origin}
         self._tell(EventKind.EVICTION_PROPOSED, guest, told)
@@ -375,7 +375,7 @@ class Guests:
         )
 
 
-def _evidence(action: machine.Action) -> dict[str, Any]:
+def _evidence(action: Verdict) -> dict[str, Any]:
     return {
         "why": action.why,
         "signal": action.signal,

@@ -6,8 +6,8 @@ The loop calls `sample` at least five times a second, `step_stops` ten times, `d
 from __future__ import annotations
 
 import logging
-import sqlite3
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,12 +21,12 @@ from agents.outbox import Outbox
 from agents.reconciler import Decline, Forget, GpuFloor, Situation, Start, Stop, plan
 from agents.reports import Reporter, hello, transition
 from agents.spool import Spool
-from agents.sysmonitor.machine import ActionKind, Facts
+from agents.sysmonitor.monitor import ActionKind, Facts
 from agents.wire.names import EventKind, SharingMode
 from agents.wire.policy import AgentPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from agents.actuators.base import Runtime
     from agents.collectors.base import Collector
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from agents.off import Switch
     from agents.reconciler import Action
     from agents.state import StateFile
-    from agents.sysmonitor import machine
-    from agents.sysmonitor.machine import Step
+    from agents.sysmonitor.monitor import Action as Verdict
+    from agents.sysmonitor.monitor import Step
     from agents.wire.messages import DesiredPlacement, Envelope, Hello
 
 log = logging.getLogger(__name__)
@@ -113,15 +113,19 @@ class NodeAgent:
             self._guards[gpu.index].take(gpu, now)
         self._guests.observe(now)
         for guest in self._guests:
-            each = self._guards[guest.placement.gpu_index]
-            self._act(each, each.local(self._facts(each), now), now)
-            self._steer(each, guest, dt_s)
+            with self._contained():
+                self._protect(self._guards[guest.placement.gpu_index], guest, dt_s, now)
         self.step_stops(now)
+
+    def _protect(self, each: Guard, guest: Guest, dt_s: float, now: float) -> None:
+        self._act(each, each.local(self._facts(each), now), now)
+        self._steer(each, guest, dt_s)
 
     def step_stops(self, now: float) -> None:
         for guest in self._guests:
             if guest.stop is not None:
-                self._step_stop(self._guards[guest.placement.gpu_index], guest, now)
+                with self._contained():
+                    self._step_stop(self._guards[guest.placement.gpu_index], guest, now)
 
     def _step_stop(self, each: Guard, guest: Guest, now: float) -> None:
         facts = self._facts(each)
@@ -155,13 +159,17 @@ class NodeAgent:
         for each in self._guards.values():
             each.switched_off = switch.covers(each.gpu.inventory.uuid)
             each.close_second()
-            if self._gives_verdicts(each):
-                self._act(each, each.wire(self._facts(each), now), now)
-                self._note_degraded(each)
+            with self._contained():
+                self._judge(each, now)
         self.reconcile(now)
         self.outbox.offer(self._reporter.telemetry(now))
         self._offer_status(now)
         self.outbox.ring()
+
+    def _judge(self, each: Guard, now: float) -> None:
+        if self._gives_verdicts(each):
+            self._act(each, each.wire(self._facts(each), now), now)
+            self._note_degraded(each)
 
     def _gives_verdicts(self, each: Guard) -> bool:
         """Not while sharing is off; but what still runs there is protected to its end."""
@@ -179,6 +187,14 @@ class NodeAgent:
         if status is not None:
             self.outbox.offer_status(status)
 
+    @contextmanager
+    def _contained(self) -> Iterator[None]:
+        """A defect that shows on one GPU leaves neither the others nor the lease unguarded."""
+        try:
+            yield
+        except Exception:
+            log.exception("%s: a step for one of its GPUs failed", self.identity.name)
+
     # --- what SysMonitor wants ----------------------------------------------------------
 
     def _act(self, each: Guard, step: Step, now: float) -> None:
@@ -192,7 +208,7 @@ class NodeAgent:
         if step.transitions:
             self._save(each)
 
-    def _act_on(self, each: Guard, guest: Guest, action: machine.Action, now: float) -> None:
+    def _act_on(self, each: Guard, guest: Guest, action: Verdict, now: float) -> None:
         policy = each.policy or WITHOUT_ORDERS
         match action.kind:
             case ActionKind.FREEZE:
@@ -211,10 +227,8 @@ class NodeAgent:
 
     def reconcile(self, now: float) -> None:
         for action in plan(self._situation(now)):
-            try:
+            with self._contained():
                 self._carry_out(action, now)
-            except sqlite3.Error as error:
-                log.error("%s: intent not written, nothing done: %s", self.identity.name, error)
 
     def _carry_out(self, action: Action, now: float) -> None:
         match action:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agents.guests import Guests
     from agents.node import Identity
     from agents.orders import Orders
-    from agents.sysmonitor.machine import Transition
+    from agents.sysmonitor.monitor import Transition
     from agents.wire.messages import GpuSample, PlacementStatus
 
 SWITCHED_OFF: Final = "switched off on the node itself (muxflow-agent off)"

@@ -302,8 +302,9 @@ def to_dict(state: StopState) -> dict[str, Any]:
 
 
 def from_dict(data: dict[str, Any]) -> StopState:
-    """The stop as it was saved; the time away counts towards no deadline.
-
-    Raises msgspec.ValidationError when the data is not a saved stop.
-    """
-    return replace(msgspec.convert(data, StopState), seen_at=None)
+    """The stop as it was saved; the time away counts towards no deadline. Raises ValueError."""
+    try:
+        saved = msgspec.convert(data, StopState)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not a saved stop: {error}") from error
+    return replace(saved, seen_at=None)

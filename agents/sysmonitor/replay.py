@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace as amended
 
-from agents.sysmonitor.machine import Step, local_step, wire_step
+from agents.sysmonitor.machine import local_step, wire_step
+from agents.sysmonitor.monitor import Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agents.sysmonitor.machine import Facts, Monitor
+    from agents.sysmonitor.monitor import Facts, Monitor
     from agents.sysmonitor.signals import Reading
     from agents.wire.policy import AgentPolicy
 

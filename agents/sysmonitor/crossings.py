@@ -1,0 +1,80 @@
+"""Which limits a sample is over, and the words for it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from agents.sysmonitor.signals import amount, beyond, limit_of, name
+from agents.wire.names import Signal
+from agents.wire.policy import Threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from agents.sysmonitor.monitor import Facts
+    from agents.sysmonitor.signals import Reading
+    from agents.wire.policy import AgentPolicy
+
+# Signals that tell of contention: limits on them protect online work, and hold only beside it.
+CONTENTION: Final = frozenset(
+    {
+        Signal.GPU_UTIL,
+        Signal.SM_ACTIVITY,
+        Signal.SM_OCCUPANCY,
+        Signal.MEMORY_BANDWIDTH,
+        Signal.SM_CLOCK,
+        Signal.PCIE_RX,
+    }
+)
+
+
+class Cause(NamedTuple):
+    """Why something happens, in words and in figures."""
+
+    why: str
+    signal: Signal | None = None
+    value: float | None = None
+    limit: float | None = None
+
+
+def crossings(sample: Reading, policy: AgentPolicy, facts: Facts) -> Iterator[Cause]:
+    """Every limit that this sample is over."""
+    for signal, threshold in judged(sample, policy, facts):
+        value, limit = sample.get(signal), limit_of(signal, threshold, policy)
+        if value is not None and beyond(signal, value, limit):
+            yield explain(signal, value, limit, "is over its limit")
+
+
+def worst_crossing(sample: Reading, policy: AgentPolicy, facts: Facts) -> Cause | None:
+    """The limit crossed by the most, relative to itself."""
+    return max(crossings(sample, policy, facts), key=_excess, default=None)
+
+
+def _excess(cause: Cause) -> float:
+    value, limit = cause.value or 0.0, cause.limit or 0.0
+    return abs(value - limit) / limit if limit else math.inf
+
+
+def explain(signal: Signal, value: float, limit: float, what: str) -> Cause:
+    """`what` stands between the value and the limit."""
+    why = f"{name(signal)} {amount(signal, value)} {what}, {amount(signal, limit)}"
+    return Cause(why, signal, value, limit)
+
+
+def judged(
+    sample: Reading, policy: AgentPolicy, facts: Facts
+) -> Iterator[tuple[Signal, Threshold]]:
+    """The thresholds that mean something on this GPU now."""
+    for signal, threshold in _thresholds(policy):
+        beside_online = facts.online_present or signal not in CONTENTION
+        if beside_online and sample.could_have(signal):
+            yield signal, threshold
+
+
+def _thresholds(policy: AgentPolicy) -> Iterable[tuple[Signal, Threshold]]:
+    """Those of the policy, and memory's in any case: its reserve is no choice."""
+    if Signal.MEMORY in policy.thresholds:
+        return policy.thresholds.items()
+    reserve_limit = 100.0 - policy.memory_reserve_percent
+    return (*policy.thresholds.items(), (Signal.MEMORY, Threshold(reserve_limit, reserve_limit)))
