@@ -2,7 +2,7 @@
 //   mf:live     {age_s, connected}       about every second, whether something came or not
 //   mf:summary  the fleet in numbers     once a second
 //   mf:event    {op, …}                  somebody changed something
-//   mf:cells    {store, layout}          the store was changed; layout: it now holds another fleet
+//   mf:cells    {store, changed, layout} rows of the store that changed; layout: it now holds another fleet
 import { Store, Layout } from "./store.js";
 import { decode } from "./wire.js";
 
@@ -62,7 +62,7 @@ function receive(data) {
 
 function show(frame) {
   const outcome = store.apply(frame);
-  if (outcome === "ok") return tell("mf:cells", { store, layout: false });
+  if (outcome === "ok") return tell("mf:cells", { store, changed: store.takeDirty(), layout: false });
   if (outcome === "gap") return state.socket.send("snapshot");
   if (frame.kind === "snapshot") state.waiting = frame; // until we know what its GPUs are
   if (state.wanted !== frame.epoch) fetchLayout(frame.epoch);
@@ -81,7 +81,7 @@ async function fetchLayout(epoch) {
   state.wanted = null;
   if (state.waiting && store.apply(state.waiting) !== "ok") state.socket?.send("snapshot");
   state.waiting = null;
-  tell("mf:cells", { store, layout: true });
+  tell("mf:cells", { store, changed: store.takeDirty(), layout: true });
 }
 
 function tellAge() {

@@ -1,0 +1,100 @@
+// The map as a table: the same GPUs, values and looks, for screen readers, for tests, and for whoever wants the numbers.
+import { NO_DATA, quantity } from "../figures.js";
+import { el, state as stateWord } from "../kit.js";
+import { DUTY, GPU_UTIL, HEADROOM, LOOK, LOOKS, MEMORY, OFFLINE_SHARE, P99, POWER, SM_ACTIVITY, STALE, TEMPERATURE, UNREACHABLE } from "../wire.js";
+
+const PAGE = 100;
+const text = (value) => (a, b) => String(value(a)).localeCompare(String(value(b)), "en", { numeric: true });
+const LOOK_WORDS = { OK: "live", ZERO: "live, zero", IDLE: "live, idle", STALE: "stale", UNREACHABLE: "unreachable", UNSUPPORTED: "unsupported" };
+
+/** Columns: how a cell reads, how two rows compare (missing values last). */
+function columns(store) {
+  const { layout } = store;
+  const number = (word, field, unit = "%", digits = 0, opt = true) => ({
+    word, num: true, opt, read: (row) => quantity(store.value(row, field), unit, digits),
+    compare: (a, b) => { const x = store.value(a, field), y = store.value(b, field); return (x === null) - (y === null) || x - y; },
+  });
+  return {
+    gpu: { word: "GPU", read: (row) => el("a", { href: `/gpus/${layout.id(row)}/` }, layout.name(row)), compare: text((row) => layout.name(row)) },
+    pool: { word: "Pool", opt: true, read: (row) => layout.pool(row), compare: text((row) => layout.pool(row)) },
+    model: { word: "Model", opt: true, read: (row) => layout.model(row), compare: text((row) => layout.model(row)) },
+    service: { word: "Online service", opt: true, read: (row) => layout.service(row) ?? "none", compare: text((row) => layout.service(row) ?? "") },
+    state: { word: "State", read: (row) => stateWord(store.state(row)), compare: text((row) => store.state(row)) },
+    headroom: number("Headroom", HEADROOM, "%", 0, false),
+    sm_activity: number("SM activity", SM_ACTIVITY, "%", 0, false),
+    offline_share: number("Offline share", OFFLINE_SHARE),
+    utilisation: number("Utilisation", GPU_UTIL),
+    memory: number("Memory", MEMORY),
+    p99: number("p99 of SLO", P99),
+    duty: number("Duty", DUTY),
+    temperature: number("Temp.", TEMPERATURE, "°C"),
+    power: number("Power", POWER),
+    data: { word: "Data", read: (row) => LOOK_WORDS[LOOKS[store.byte(row, LOOK)]], compare: (a, b) => store.byte(a, LOOK) - store.byte(b, LOOK) },
+  };
+}
+
+// Where the loud end is the high one, the table starts with the highest.
+const DESCENDING = new Set(["sm_activity", "utilisation", "memory", "offline_share", "temperature", "power", "p99"]);
+
+export class Table {
+  constructor(box, store) {
+    Object.assign(this, { box, store, rows: [], by: "headroom", down: false, shown: PAGE, cells: new Map() });
+  }
+
+  /** Shows these rows, ordered by a column; `by` of a fill orders from its loud end. */
+  show(rows, by) {
+    if (by && by !== this.by) Object.assign(this, { by, down: DESCENDING.has(by), shown: PAGE });
+    this.rows = rows;
+    this.columns = columns(this.store);
+    const { compare } = this.columns[this.by], turn = this.down ? -1 : 1, { layout } = this.store;
+    const missing = (row) => Number(this.columns[this.by].num === true && this.columns[this.by].read(row) === NO_DATA);
+    this.order = [...rows].sort((a, b) => missing(a) - missing(b) || turn * compare(a, b) || layout.id(a) - layout.id(b));
+    this.draw();
+  }
+
+  draw() {
+    this.cells.clear();
+    const visible = this.order.slice(0, this.shown), heads = Object.entries(this.columns).map(([key, column]) => this.head(key, column));
+    const body = visible.map((row) => el("tr", {}, ...Object.entries(this.columns).map(([key, column]) => this.cell(row, key, column))));
+    const table = el("table", { class: "t rows edge" }, el("caption", { class: "visually-hidden" }, "GPUs with their live values"),
+      el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...body));
+    const more = this.order.length > visible.length && el("button", { class: "b sm", type: "button" }, `Show ${Math.min(PAGE, this.order.length - visible.length)} more`);
+    more && more.addEventListener("click", () => { this.shown += PAGE; this.draw(); });
+    const foot = el("p", { class: "tablefoot" }, el("span", { class: "tn" }, `${visible.length.toLocaleString("en")} of ${this.order.length.toLocaleString("en")} GPUs. Values change in place; the order is kept until you choose another.`), more || null);
+    this.box.replaceChildren(el("div", { class: "scroll-x" }, table), foot);
+  }
+
+  head(key, column) {
+    const here = key === this.by, button = el("button", { class: "linklike", type: "button" }, column.word);
+    button.addEventListener("click", () => {
+      Object.assign(this, here ? { down: !this.down } : { by: key, down: DESCENDING.has(key) });
+      this.show(this.rows);
+    });
+    return el("th", { scope: "col", class: classes(column), "aria-sort": here ? (this.down ? "descending" : "ascending") : null }, button);
+  }
+
+  cell(row, key, column) {
+    const cell = el("td", { class: classes(column) });
+    this.fill(cell, column.read(row));
+    this.cells.set(`${row} ${key}`, cell);
+    return cell;
+  }
+
+  fill(cell, content) {
+    cell.replaceChildren(content);
+    cell.classList.toggle("none", content === NO_DATA);
+  }
+
+  /** New values of these rows, in place. */
+  update(rows) {
+    for (const row of rows) {
+      if (!this.cells.has(`${row} gpu`)) continue;
+      this.cells.get(`${row} gpu`).parentElement.classList.toggle("faint", [STALE, UNREACHABLE].includes(this.store.byte(row, LOOK)));
+      for (const [key, column] of Object.entries(this.columns)) {
+        if (!["gpu", "pool", "model", "service"].includes(key)) this.fill(this.cells.get(`${row} ${key}`), column.read(row));
+      }
+    }
+  }
+}
+
+const classes = ({ num, opt }) => [num && "num", opt && "opt"].filter(Boolean).join(" ");
