@@ -13,22 +13,18 @@ from console.audit.services import system
 from console.demo import people
 from console.demo.cluster import REAL_NODE, with_real_node
 from console.inventory import enrolment, imports
-from console.inventory.models import Node, Pool
+from console.inventory.models import Node
 from console.policies import services as policies
-from console.policies.models import Policy
 from console.workloads import services as workloads
 from console.workloads.models import OfflineJob
-
-DEMO_POLICY = "demo"
 
 
 def everything(path: Path, folder: Path, password: str, now: datetime) -> None:
     people.create(password)
-    policies.ensure_defaults(now, demo=True)
     cluster = with_real_node(cluster_file.decode(path.read_bytes()))
     path.write_bytes(cluster_file.encode(cluster))
     imports.import_cluster(cluster, actor=system("demo"), now=now, mode=SharingMode.OBSERVE)
-    Pool.objects.update(policy=Policy.objects.get(slug=DEMO_POLICY))
+    policies.ensure_defaults(now, demo=True)
     _enrol(folder)
 
 
