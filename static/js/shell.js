@@ -5,11 +5,13 @@ import { el, icon } from "./kit.js";
 
 export const STALE_S = 5;
 
-/** What the header says about data that is `ageS` seconds old (null: none has come yet). */
+/** What the header says about data that is `ageS` seconds old (null: no GPU has reported) after `waitedS` without news. */
 export function freshness(ageS, connected, waitedS) {
-  if (ageS == null) return waitedS < STALE_S ? { tone: "unknown", stale: false, text: "…" } : { tone: "busy", stale: true, text: "none" };
-  const stale = ageS > STALE_S || (!connected && waitedS > STALE_S);
-  return { tone: stale ? "busy" : "healthy", stale, text: ageS < 9.95 ? `${ageS.toFixed(1)}\u00a0s` : span(ageS) };
+  if (ageS == null && waitedS < STALE_S) return { tone: "unknown", stale: false, lead: "Connecting", text: "…" };
+  if (ageS == null && connected) return { tone: "unknown", stale: false, lead: "Live, ", text: "no GPU reports" };
+  if (ageS == null) return { tone: "busy", stale: true, lead: "Data ", text: "not arriving" };
+  const stale = ageS > STALE_S, text = `${ageS < 9.95 ? `${ageS.toFixed(1)}\u00a0s` : span(ageS)} old`;
+  return { tone: stale ? "busy" : "healthy", stale, lead: stale ? "Data " : "Live, data ", text };
 }
 
 export function start() {
@@ -37,14 +39,14 @@ function watchAge() {
   setInterval(draw, 1000);
 }
 
-function drawAge({ tone, stale, text }, ageS) {
+function drawAge({ tone, stale, lead, text }, ageS) {
   const box = document.getElementById("data-age"), bar = document.getElementById("stale-bar");
   const glyph = Object.values(GPU_LOOKS).find((look) => look.tone === tone).glyph;
   box.className = `age is-${tone}`;
   box.querySelector("svg.g").setAttribute("class", `g is-${tone}`);
   box.querySelector("path").setAttribute("d", GLYPHS[glyph]);
-  box.querySelector(".hide-s").textContent = stale ? "Data " : "Live, data ";
-  box.querySelector("[data-age-text]").textContent = text === "…" ? text : text === "none" ? "not arriving" : `${text} old`;
+  box.querySelector(".hide-s").textContent = lead;
+  box.querySelector("[data-age-text]").textContent = text;
   if (bar.hidden === stale) bar.hidden = !stale; // its role="alert" is read out once, when it appears
   bar.querySelector("[data-stale-age]").textContent = ageS == null ? "has sent nothing yet" : `stopped ${ageWord(ageS)}`;
   guardDecisions(stale, ageS);

@@ -5,7 +5,7 @@ import { barWidths } from "../../static/js/overview.js";
 import { freshness, isCommand } from "../../static/js/shell.js";
 
 test("data within five seconds is fresh", () => {
-  assert.deepEqual(freshness(0.8, true, 0.2), { tone: "healthy", stale: false, text: "0.8\u00a0s" });
+  assert.deepEqual(freshness(0.8, true, 0.2), { tone: "healthy", stale: false, lead: "Live, data ", text: "0.8\u00a0s old" });
 });
 
 test("older data is stale even while the socket is open", () => {
@@ -20,6 +20,10 @@ test("a closed socket is no alarm until the data is old", () => {
 test("before the first message the header waits, then says that nothing arrives", () => {
   assert.equal(freshness(null, false, 1).text, "…");
   assert.equal(freshness(null, false, 6).stale, true);
+});
+
+test("a fleet of which no GPU reports is no broken feed", () => {
+  assert.deepEqual(freshness(null, true, 60), { tone: "unknown", stale: false, lead: "Live, ", text: "no GPU reports" });
 });
 
 test("typing in a field is no command", () => {

@@ -37,7 +37,8 @@ export async function mount(element) {
 export function lineChart(element, options) {
   const state = { options, plot: null };
   const tip = el("div", { class: "ch-tip", hidden: true }), empty = el("p", { class: "ch-empty" });
-  const rebuild = () => { state.plot?.destroy(); state.plot = draw(element, state.options, tip, empty); };
+  const rebuild = () => { state.plot?.destroy(); state.plot = draw(element, state, tip, empty); };
+  const refresh = () => (state.plot && extent(values(state.options)) ? state.plot.setData(data(state.options)) : rebuild());
   const resized = new ResizeObserver(() => state.plot?.setSize({ width: element.clientWidth, height: element.clientHeight }));
   document.fonts.load(`500 12px ${FONT}`).then(rebuild, rebuild);
   resized.observe(element);
@@ -46,10 +47,11 @@ export function lineChart(element, options) {
   element.addEventListener("keydown", (event) => step(event, state.plot));
   element.addEventListener("blur", () => state.plot?.setCursor({ left: -10, top: -10 }));
   return {
-    /** New options or data; the plot keeps its place. */
+    /** New options; with as many series as before only the lines move, and a value that is being read stays. */
     set(next) {
+      const before = state.options.series.length;
       state.options = { ...state.options, ...next };
-      rebuild();
+      before === state.options.series.length ? refresh() : rebuild();
     },
     /** One more point at the right end: a value per series. */
     append(t, values) {
@@ -57,34 +59,35 @@ export function lineChart(element, options) {
       if (x.length && t <= x.at(-1)) return;
       x.push(t);
       series.forEach((one, i) => one.values.push(values[i] ?? null));
-      if (windowS) keepWindow(x, series.map((one) => one.values), windowS);
-      if (!state.plot || x.length < 3) return rebuild();
-      state.plot.setData(data(state.options));
+      if (windowS) keepWindow(x, values(state.options), windowS);
+      refresh();
     },
     destroy() { resized.disconnect(); stopTheme(); state.plot?.destroy(); tip.remove(); empty.remove(); },
   };
 }
 
-const data = ({ x, series, gap_s: gapS }) => withGaps(x, series.map((one) => one.values), gapS);
+const values = ({ series }) => series.map((one) => one.values);
+const data = (options) => withGaps(options.x, values(options), options.gap_s);
 
-function draw(element, options, tip, empty) {
-  const known = extent(options.series.map((one) => one.values));
+/** A new plot; it reads `state.options` each time it draws. Null, and the words for it, when there is nothing to draw. */
+function draw(element, state, tip, empty) {
+  const { options } = state;
   empty.textContent = options.empty ?? "No samples yet";
-  if (!known) { element.replaceChildren(empty); return null; }
+  if (!extent(values(options))) { element.replaceChildren(empty); return null; }
   const common = { stroke: colour("--mf-ink-3"), font: `400 11px ${FONT}`, ticks: { show: false } };
   element.replaceChildren(tip);
   return new uPlot({
     width: element.clientWidth, height: element.clientHeight, padding: [8, 8, 0, 0],
     legend: { show: false }, cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "Etc/UTC"),
-    scales: { x: { time: true, range: (_u, low, high) => spanOf(options, low, high) }, y: { range: () => axisRange(options) } },
+    scales: { x: { time: true, range: (_u, low, high) => spanOf(state.options, low, high) }, y: { range: () => axisRange(state.options) } },
     axes: [
       { ...common, size: 22, gap: 4, grid: { show: false }, splits: (u) => timeTicks(u.scales.x.min, u.scales.x.max, u.width / 76), values: (u, all) => all.map((t) => timeWord(t, u.scales.x.max - u.scales.x.min)) },
-      { ...common, size: axisWidth(options), gap: 6, grid: { stroke: colour("--ch-grid"), width: 1 }, splits: () => axisTicks(options), values: (_u, all) => all.map((value) => axisWord(value, options.unit)) },
+      { ...common, size: () => axisWidth(state.options), gap: 6, grid: { stroke: colour("--ch-grid"), width: 1 }, splits: () => axisTicks(state.options), values: (_u, all) => all.map((value) => axisWord(value, state.options.unit)) },
     ],
     series: [{}, ...options.series.map(seriesOf)],
     bands: (options.bands ?? []).map(([low, high]) => ({ series: [high + 1, low + 1], fill: colour("--ch-area") })),
-    hooks: { drawClear: [(u) => under(u, options)], draw: [(u) => over(u, options)], setCursor: [(u) => hover(u, options, tip)] },
+    hooks: { drawClear: [(u) => under(u, state.options)], draw: [(u) => over(u, state.options)], setCursor: [(u) => hover(u, state.options, tip)] },
   }, data(options), element);
 }
 
@@ -96,7 +99,7 @@ function spanOf({ window_s: windowS, from, to }, low, high) {
 }
 
 function axisTicks(options) {
-  const [dataLow, dataHigh] = extent([...options.series.map((one) => one.values), (options.thresholds ?? []).map((one) => one.at)]) ?? [0, 1];
+  const [dataLow, dataHigh] = extent([...values(options), (options.thresholds ?? []).map((one) => one.at)]) ?? [0, 1];
   const [low, high] = [options.range?.[0] ?? dataLow, options.range?.[1] ?? dataHigh * 1.08];
   const top = Math.max(high, dataHigh);
   return valueTicks(low, top - low > 1e-6 ? top : low + 1); // a flat line keeps an axis of round numbers
