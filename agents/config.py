@@ -186,6 +186,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--console must be a ws:// or wss:// address")
     if options.node is not None and options.cluster is None:
         parser.error("--node takes its GPUs from a cluster file: give --cluster")
+    if options.faults is not None and options.simulate is None:
+        parser.error("--faults is for a simulated fleet: give --simulate")
     if options.clock <= 0:
         parser.error("--clock must be over 0")
 

@@ -30,6 +30,7 @@ TICKS_PER_SAMPLE: Final = 2
 TICKS_PER_SECOND: Final = 10
 # A loop this late has missed samples; it goes on from now instead of catching up.
 LATE_S: Final = 0.5
+SAY_LATE_EVERY_S: Final = 30.0
 
 
 async def run(fleet: Fleet, state: StateFile, config: Config) -> None:
@@ -63,14 +64,16 @@ def _read_lifeline(lifeline_fd: int, ending: asyncio.Event) -> None:
 
 async def beat(fleet: Fleet, state: StateFile, ending: asyncio.Event) -> None:
     """Ticks until `ending` is set."""
-    tick, due = 0, time.monotonic()
+    tick, due, said_at = 0, time.monotonic(), float("-inf")
     while not ending.is_set():
         now = time.monotonic()
         _tick(fleet, tick, now)
         _commit(state)
         tick, due = tick + 1, due + TICK_S
         if now - due > LATE_S:
-            log.warning("the loop is %.1f s late: this machine is too slow or too busy", now - due)
+            if now - said_at > SAY_LATE_EVERY_S:
+                log.warning("%.1f s late: this machine is too slow or too busy", now - due)
+                said_at = now
             due = now
         await asyncio.sleep(max(0.0, due - time.monotonic()))
 

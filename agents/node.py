@@ -21,6 +21,7 @@ from agents.outbox import Outbox
 from agents.reconciler import Decline, Forget, GpuFloor, Situation, Start, Stop, plan
 from agents.reports import Reporter, hello, transition
 from agents.spool import Spool
+from agents.sysmonitor.monitor import Action as Verdict
 from agents.sysmonitor.monitor import ActionKind, Facts
 from agents.wire.names import EventKind, SharingMode
 from agents.wire.policy import AgentPolicy
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from agents.off import Switch
     from agents.reconciler import Action
     from agents.state import StateFile
-    from agents.sysmonitor.monitor import Action as Verdict
     from agents.sysmonitor.monitor import Step
     from agents.wire.messages import DesiredPlacement, Envelope, Hello
 
@@ -119,6 +119,9 @@ class NodeAgent:
 
     def _protect(self, each: Guard, guest: Guest, dt_s: float, now: float) -> None:
         self._act(each, each.local(self._facts(each), now), now)
+        if each.monitor.held and guest.stop is None:
+            # Also a job that was adopted: whether its last agent had frozen it, nobody knows.
+            self._guests.freeze(guest, Verdict(ActionKind.FREEZE, each.monitor.why), None)
         self._steer(each, guest, dt_s)
 
     def step_stops(self, now: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from agents.contention.jobs import JobView
     from agents.contention.world import World
     from agents.wire.messages import DesiredPlacement
+
+log = logging.getLogger(__name__)
 
 # Work that no demo lives to see the end of: a mirrored job ends when its process does.
 ENDLESS_S: Final = 1e12
@@ -124,8 +127,13 @@ class MirroredProcessRuntime(ProcessRuntime):
         return facts
 
     def _mirror(self, placement: DesiredPlacement) -> None:
+        """Without a stand-in the process runs all the same; only the values do not show it."""
         profile = msgspec.structs.replace(placement.profile, work_s=ENDLESS_S)
-        _start(self._world, self._node, msgspec.structs.replace(placement, profile=profile))
+        try:
+            _start(self._world, self._node, msgspec.structs.replace(placement, profile=profile))
+        except ValueError as error:
+            log.warning("no load is shown for %s: %s", placement.placement_id, error)
+            return
         self._mirrored.add(placement.placement_id)
 
 
