@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F
@@ -22,7 +23,7 @@ from console.workloads.models import OfflineJob
 _TAKEN_OFF = (EndReason.EVICTED, EndReason.LEASE_EXPIRED)
 
 
-def place(job_ids: Collection[object], now: datetime) -> None:
+def place(job_ids: Collection[UUID], now: datetime) -> None:
     """These jobs have a placement now. Raises SomebodyWasFirst unless all of them were waiting.
 
     Call it in the transaction that writes the placements.

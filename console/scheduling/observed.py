@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 PROGRESS_EVERY_S: Final = 5.0
 # A message that was on its way when we last heard the node may have renewed its lease.
 LEASE_MARGIN_S: Final = 5.0
+
+NOBODY: Final = UUID(int=0)
 
 Change = tuple[Any, dict[str, Any]]
 
@@ -193,7 +196,7 @@ def _end(
 
 def _own(node: Node, event: Event) -> Placement | None:
     found = Placement.objects.select_related("job", "gpu__node__pool")
-    placement = found.filter(pk=event.placement_id, gpu__node=node).first()
+    placement = found.filter(pk=event.placement_id or NOBODY, gpu__node=node).first()
     if placement is None:
         log.warning("%s reported placement %s, which is not its own", node, event.placement_id)
     return placement

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from console.scheduling.plan import Code, Kind, Plan, Verdict
+from console.scheduling.plan import Code, Kind, Plan, Verdict, Wish
 from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
 from workers.matching import certificate, explain, moves, solve
 from workers.matching.admission import Closed, closed
@@ -63,7 +63,7 @@ def decide(snapshot: Snapshot, clock: Callable[[], float] = time.perf_counter) -
             ),
             *(_early(job) for job in early),
         )
-    return _plan(verdicts, story, guests, snapshot, watch)
+    return _plan(verdicts, story, guests, chosen, snapshot, watch)
 
 
 def _match(
@@ -115,6 +115,7 @@ def _plan(
     verdicts: tuple[Verdict, ...],
     story: Story,
     guests: Sequence[Guest],
+    chosen: Sequence[Move],
     snapshot: Snapshot,
     watch: _Watch,
 ) -> Plan:
@@ -123,6 +124,8 @@ def _plan(
     rows, capacity = problem.rows.count, problem.classes.count
     bound = certificate.bound(problem.worth, rows, capacity, story.price)
     return Plan(
+        placings=tuple(story.placings()),
+        wishes=tuple(_wish(move) for move in chosen),
         verdicts=verdicts,
         objective=running + certificate.value(problem.worth, story.x) / SCALE,
         upper_bound=running + bound / SCALE,
@@ -130,6 +133,21 @@ def _plan(
         inputs=_inputs(story, snapshot),
         seconds={name: round(seconds, 4) for name, seconds in watch.seconds.items()},
     )
+
+
+def _wish(move: Move) -> Wish:
+    guest = move.guest
+    evidence = {
+        "throughput_now": guest.speed,
+        "throughput_there": move.speed,
+        "gain": move.gain,
+        "least_gain": guest.least_gain,
+        "cost_work_s": guest.cost_work_s,
+        "pays_back_s": move.pays_back_s,
+        "left_work_s": guest.running.left_work_s,
+    }
+    rounded = {name: round(value, 4) for name, value in evidence.items()}
+    return Wish(guest.running.placement_id, move.to.id, explain.why_moved(move), rounded)
 
 
 def _inputs(story: Story, snapshot: Snapshot) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from console.scheduling.plan import Code, Kind, Verdict
+from console.scheduling.plan import Code, Kind, Placing, Verdict
 from console.scheduling.snapshot import GpuFacts, JobFacts
 from workers.matching.moves import Guest, Move
 from workers.matching.problem import (
@@ -66,6 +66,17 @@ class Story:
             for job in left:
                 yield Verdict(Kind.WAIT, code, why, job_id=self.jobs[job].id)
 
+    def placings(self) -> Iterator[Placing]:
+        for gpu, job in self.pairs.items():
+            row, column = self.row_of[gpu], self.class_of[job]
+            yield Placing(
+                job_id=self.jobs[job].id,
+                gpu_id=self.gpus[gpu].id,
+                share_percent=float(self.problem.rows.share[row]) * 100.0,
+                quota_bytes=int(self.problem.rows.quota_bytes[row]),
+                throughput=float(self.problem.throughput[row, column]),
+            )
+
     # --- a pair ---------------------------------------------------------------------------
 
     def _placed(self, gpu: int, job: int) -> Verdict:
@@ -88,7 +99,6 @@ class Story:
             throughput=throughput,
             slowdown=slowdown,
             share_percent=share,
-            quota_bytes=int(problem.rows.quota_bytes[row]),
         )
 
     def _runner_up(self, row: int, column: int) -> str:
@@ -205,7 +215,6 @@ def kept(guest: Guest) -> Verdict:
         why,
         job_id=guest.running.job.id,
         gpu_id=guest.gpu.id,
-        placement_id=guest.running.placement_id,
         weight=guest.speed * guest.running.job.weight,
         throughput=guest.speed,
         share_percent=guest.running.share_percent,
@@ -218,23 +227,20 @@ def moved(move: Move) -> Verdict:
     return Verdict(
         Kind.MOVE,
         Code.MOVE,
-        f"Runs at ≈ {guest.speed:.0%} on {guest.gpu.name} and would at ≈ {move.speed:.0%} on"
-        f" {move.to.name}: {move.gain:+.2f} GPUs, paid back in ≈ {_minutes(move.pays_back_s)}.",
+        why_moved(move),
         job_id=guest.running.job.id,
         gpu_id=move.to.id,
         from_gpu_id=guest.gpu.id,
-        placement_id=guest.running.placement_id,
         weight=guest.speed * guest.running.job.weight,
         throughput=move.speed,
-        evidence={
-            "throughput_now": round(guest.speed, 4),
-            "throughput_there": round(move.speed, 4),
-            "gain": round(move.gain, 4),
-            "least_gain": round(guest.least_gain, 4),
-            "cost_work_s": round(guest.cost_work_s, 1),
-            "pays_back_s": round(move.pays_back_s, 1),
-            "left_work_s": round(guest.running.left_work_s, 1),
-        },
+    )
+
+
+def why_moved(move: Move) -> str:
+    guest = move.guest
+    return (
+        f"Runs at ≈ {guest.speed:.0%} on {guest.gpu.name} and would at ≈ {move.speed:.0%} on"
+        f" {move.to.name}: {move.gain:+.2f} GPUs, paid back in ≈ {_minutes(move.pays_back_s)}."
     )
 
 

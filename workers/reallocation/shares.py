@@ -22,8 +22,6 @@ LEAST_PERCENT: Final = 10.0
 MOST_PERCENT: Final = 90.0
 # A smaller change is noise of the load. Our choice.
 HYSTERESIS_PERCENT: Final = 10.0
-# The online peak of the last minutes halves in this time when it is not renewed. Our choice.
-PEAK_HALF_LIFE_S: Final = 300.0
 
 
 def complement(
@@ -32,18 +30,6 @@ def complement(
     """The share that complements an online peak; 0 where less than the least is left."""
     left = np.floor((100.0 - peak_percent - reserve_percent) / STEP_PERCENT) * STEP_PERCENT
     return np.where(left < LEAST_PERCENT, 0.0, np.minimum(left, MOST_PERCENT))
-
-
-def recent_peak(
-    now_percent: NDArray[np.float64], before_percent: NDArray[np.float64], elapsed_s: float
-) -> NDArray[np.float64]:
-    """The peak as the next minutes must expect it: rises at once, decays by half-life.
-
-    `before_percent` is the recent peak `elapsed_s` ago, nan where there was none.
-    """
-    decay = 0.5 ** (max(0.0, elapsed_s) / PEAK_HALF_LIFE_S)
-    remembered = np.where(np.isnan(before_percent), now_percent, before_percent * decay)
-    return np.maximum(now_percent, remembered)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('scheduling', '0001_initial'),
+        ("scheduling", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='round',
-            name='inputs',
+            model_name="round",
+            name="inputs",
             field=models.JSONField(blank=True, default=dict),
         ),
     ]

@@ -1,0 +1,93 @@
+"""The sentences of a round: written in bulk, counted, told to jobs, and forgotten in time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+from uuid import UUID
+
+from django.db.models import Count
+
+from console.scheduling.models import Decision, Round
+from console.scheduling.plan import Code, Placing, Verdict
+from console.workloads.models import OfflineJob
+
+BATCH: Final = 500
+# The sentences of older rounds are dropped, their figures stay. Our choice.
+KEPT_ROUNDS: Final = 50
+OVERTAKEN: Final = (
+    "The GPU or the job changed while the round was deciding; the next one looks again."
+)
+
+T = TypeVar("T")
+
+
+def write(round: Round, verdicts: Iterable[Verdict]) -> None:
+    Decision.objects.bulk_create(
+        (
+            Decision(
+                round=round,
+                kind=one.kind,
+                code=one.code,
+                why=one.why[:300],
+                job_id=one.job_id,
+                gpu_id=one.gpu_id,
+                from_gpu_id=one.from_gpu_id,
+                weight=one.weight,
+                predicted_throughput=one.throughput,
+                predicted_online_slowdown=one.slowdown,
+                sm_share_percent=one.share_percent,
+            )
+            for one in verdicts
+        ),
+        batch_size=BATCH,
+    )
+
+
+def overtaken(round: Round, placings: Sequence[Placing]) -> None:
+    """These pairs were not made after all; the GPU stays free, the job waits."""
+    rows = Decision.objects.filter(round=round, kind=Decision.Kind.PLACE)
+    for ids in _batches([one.job_id for one in placings]):
+        rows.filter(job__in=ids).update(kind=Decision.Kind.WAIT, code=Code.OVERTAKEN, why=OVERTAKEN)
+
+
+def counts(round: Round) -> dict[str, int]:
+    """The figures of `Round` that count decisions."""
+    found = Decision.objects.filter(round=round).values("kind").annotate(n=Count("pk"))
+    by_kind = {row["kind"]: row["n"] for row in found.order_by()}
+    return {
+        field: by_kind.get(kind, 0)
+        for field, kind in (
+            ("placed", Decision.Kind.PLACE),
+            ("kept", Decision.Kind.KEEP),
+            ("moves", Decision.Kind.MOVE),
+            ("waiting", Decision.Kind.WAIT),
+        )
+    }
+
+
+def tell_jobs(round: Round, verdicts: Sequence[Verdict]) -> None:
+    """Write each waiting job's reason on the job, where it differs."""
+    by_reason: dict[str, list[UUID]] = defaultdict(list)
+    for one in verdicts:
+        if one.job_id:
+            by_reason[one.why[:200]].append(one.job_id)
+    for reason, job_ids in by_reason.items():
+        for ids in _batches(job_ids):
+            OfflineJob.objects.filter(pk__in=ids, state=OfflineJob.State.QUEUED).exclude(
+                wait_reason=reason
+            ).update(wait_reason=reason)
+
+
+def prune(kind: Round.Kind) -> None:
+    """Forget the sentences of all but the last rounds of this kind."""
+    newest = Round.objects.filter(kind=kind).order_by("-pk").values_list("pk", flat=True)
+    edge = newest[KEPT_ROUNDS - 1 : KEPT_ROUNDS].first()
+    if edge is not None:
+        Decision.objects.filter(round__kind=kind, round__lt=edge).delete()
+
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), BATCH):
+        yield items[start : start + BATCH]

@@ -1,0 +1,69 @@
+"""The online SM activity that the next minutes must expect: the recent peak of each GPU.
+
+Live state: one packed value in Redis. Without it a peak is the activity of this moment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+import msgspec
+import redis
+from django.conf import settings
+
+log = logging.getLogger(__name__)
+
+# A peak that does not come again counts half after this time. Our choice.
+HALF_LIFE_S: Final = 300.0
+FORGET_AFTER_S: Final = 3_600
+
+
+class Peaks(msgspec.Struct, frozen=True, array_like=True):
+    """Percent of SM activity by GPU id, as they were at `at` (Unix seconds)."""
+
+    at: float
+    percent: dict[int, float]
+
+
+_decoder: Final = msgspec.msgpack.Decoder(Peaks)
+
+
+def note(percent_now: Mapping[int, float], at: float) -> dict[int, float]:
+    """The recent peak of each GPU given, remembered for next time. Never raises."""
+    try:
+        known = _client().get(_key())
+        peaks = renewed(_decode(known), percent_now, at)
+        _client().set(_key(), msgspec.msgpack.encode(Peaks(at, peaks)), ex=FORGET_AFTER_S)
+    except redis.RedisError as error:
+        log.warning("Recent peaks are not remembered, Redis does not answer: %s", error)
+        return dict(percent_now)
+    return {gpu_id: peaks[gpu_id] for gpu_id in percent_now}
+
+
+def renewed(before: Peaks, percent_now: Mapping[int, float], at: float) -> dict[int, float]:
+    """Peaks rise at once and decay by half-life; one that has faded is forgotten."""
+    decay = 0.5 ** (max(0.0, at - before.at) / HALF_LIFE_S)
+    faded = {gpu_id: value * decay for gpu_id, value in before.percent.items()}
+    kept = {gpu_id: value for gpu_id, value in faded.items() if value >= 1.0}
+    return kept | {gpu_id: max(now, kept.get(gpu_id, 0.0)) for gpu_id, now in percent_now.items()}
+
+
+def _decode(data: object) -> Peaks:
+    if not isinstance(data, bytes):
+        return Peaks(0.0, {})
+    try:
+        return _decoder.decode(data)
+    except msgspec.DecodeError:  # of another version
+        return Peaks(0.0, {})
+
+
+def _key() -> str:
+    return f"{settings.REDIS_PREFIX}:online_peaks"
+
+
+@cache
+def _client() -> redis.Redis:
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)

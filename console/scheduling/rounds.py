@@ -1,0 +1,164 @@
+"""One round: read, decide, write. Whoever holds the lease decides; the database settles races.
+
+The decision itself is handed in: it is pure and needs the solver, which only workers have.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import transaction
+
+from agents.wire.names import SharingMode
+from console.announce import announce
+from console.audit.services import record, system
+from console.errors import SomebodyWasFirst, Unavailable
+from console.inventory import nodes
+from console.inventory.models import Gpu
+from console.runs import leases
+from console.scheduling import decisions, placing, reading
+from console.scheduling.models import Round
+from console.scheduling.plan import Decide, Kind, Plan
+from console.scheduling.snapshot import Snapshot
+from console.telemetry import live_store
+
+log = logging.getLogger(__name__)
+
+MATCHING: Final = system("matching")
+# Longer than any phase; a worker that dies holds up the next round for no longer.
+LEASE_S: Final = 60.0
+
+
+def run_round(
+    kind: Round.Kind, trigger: str, now: datetime, holder: str, decide: Decide
+) -> Round | None:
+    """None when another worker is at it, or when no GPU has this sharing mode.
+
+    Raises what `decide` or the database raise; the round is FAILED then, with the reason.
+    """
+    lease = f"round.{kind}"
+    fence = leases.acquire(lease, holder, LEASE_S, now)
+    if fence is None:
+        return None
+    try:
+        return _Round(kind, trigger, now, holder, fence, decide).run()
+    finally:
+        leases.release(lease, holder, fence)
+
+
+class _Round:
+    """A round under way. Time passes from `now` by the monotonic clock."""
+
+    def __init__(
+        self,
+        kind: Round.Kind,
+        trigger: str,
+        now: datetime,
+        holder: str,
+        fence: int,
+        decide: Decide,
+    ) -> None:
+        self.kind, self.trigger, self.now = kind, trigger, now
+        self.holder, self.fence, self.decide = holder, fence, decide
+        self.began = time.monotonic()
+
+    @property
+    def moment(self) -> datetime:
+        return self.now + timedelta(seconds=time.monotonic() - self.began)
+
+    def run(self) -> Round | None:
+        _give_up_on_dead(self.kind, self.now)
+        snapshot = reading.read(SharingMode(self.kind), _live(), self.now)
+        read_s = time.monotonic() - self.began
+        if not snapshot.gpus:
+            return None
+        row = self._begin(snapshot)
+        try:
+            plan = self.decide(snapshot)
+            plan = replace(plan, seconds={"read": round(read_s, 4), **plan.seconds})
+            self._write(row, snapshot, plan)
+        except Exception as error:
+            Round.objects.filter(pk=row.pk, state=Round.State.RUNNING).update(
+                state=Round.State.FAILED, finished_at=self.moment, error=str(error)[:2_000]
+            )
+            raise
+        decisions.prune(self.kind)
+        row.refresh_from_db()
+        return row
+
+    def _begin(self, snapshot: Snapshot) -> Round:
+        last = Round.objects.filter(kind=self.kind, state=Round.State.DONE).order_by("-pk").first()
+        return Round.objects.create(
+            kind=self.kind,
+            trigger=self.trigger,
+            fence=self.fence,
+            started_at=self.now,
+            gpus=len(snapshot.gpus),
+            jobs=len(snapshot.jobs) + len(snapshot.running),
+            previous_objective=last.objective if last else None,
+        )
+
+    def _write(self, row: Round, snapshot: Snapshot, plan: Plan) -> None:
+        """The sentences first, in their own time; then what happens, whole or not at all."""
+        self._keep_lease()
+        began = time.monotonic()
+        decisions.write(row, plan.verdicts)
+        with transaction.atomic():
+            self._keep_lease()
+            if self.kind == Round.Kind.ENFORCE:
+                self._act(row, snapshot, plan)
+            self._finish(row, plan, write_s=time.monotonic() - began)
+
+    def _keep_lease(self) -> None:
+        """Raises SomebodyWasFirst when another worker took over meanwhile."""
+        lease = f"round.{self.kind}"
+        if leases.acquire(lease, self.holder, LEASE_S, self.moment) != self.fence:
+            raise SomebodyWasFirst("The round took so long that another worker took its lease.")
+
+    def _act(self, row: Round, snapshot: Snapshot, plan: Plan) -> None:
+        placed, overtaken = placing.place(row, plan.placings, self.moment)
+        decisions.overtaken(row, overtaken)
+        moves = placing.propose_moves(row, plan.wishes, self.moment)
+        gpus = Gpu.objects.filter(pk__in=[one.gpu_id for one in placed])
+        nodes.touch(gpus.values_list("node_id", flat=True), self.moment)
+        if placed or moves:
+            now = self.moment
+            record(MATCHING, "round.decide", row, now=now, placed=len(placed), moves=moves)
+
+    def _finish(self, row: Round, plan: Plan, write_s: float) -> None:
+        done = Round.objects.filter(pk=row.pk, state=Round.State.RUNNING).update(
+            state=Round.State.DONE,
+            finished_at=self.moment,
+            objective=plan.objective,
+            upper_bound=plan.upper_bound,
+            pairs=plan.pairs,
+            inputs=dict(plan.inputs),
+            seconds={**plan.seconds, "write": round(write_s, 4)},
+            **decisions.counts(row),
+        )
+        if not done:
+            raise SomebodyWasFirst("The round was given up as dead meanwhile.")
+        decisions.tell_jobs(row, plan.of(Kind.WAIT))
+        announce("rounds", id=row.pk)
+
+
+def _live() -> reading.Live:
+    """Without Redis there is no live data: a value of its own, which keeps those GPUs closed."""
+    try:
+        return live_store.read()
+    except Unavailable as error:
+        log.warning("%s", error)
+        return {}
+
+
+def _give_up_on_dead(kind: Round.Kind, now: datetime) -> None:
+    """A round that still runs while we hold its lease has lost its worker."""
+    Round.objects.filter(kind=kind, state=Round.State.RUNNING).update(
+        state=Round.State.FAILED,
+        finished_at=now,
+        error="Its worker ended before the round did; nothing was placed.",
+    )
