@@ -43,7 +43,7 @@ def crossings(sample: Reading, policy: AgentPolicy, facts: Facts) -> Iterator[Ca
     for signal, threshold in judged(sample, policy, facts):
         value, limit = sample.get(signal), limit_of(signal, threshold, policy)
         if value is not None and beyond(signal, value, limit):
-            yield explain(signal, value, limit, "is over its limit")
+            yield explain(signal, value, limit, "is {beyond} its limit")
 
 
 def worst_crossing(sample: Reading, policy: AgentPolicy, facts: Facts) -> Cause | None:
@@ -57,9 +57,14 @@ def _excess(cause: Cause) -> float:
 
 
 def explain(signal: Signal, value: float, limit: float, what: str) -> Cause:
-    """`what` stands between the value and the limit."""
-    why = f"{name(signal)} {amount(signal, value)} {what}, {amount(signal, limit)}"
-    return Cause(why, signal, value, limit)
+    """`what` stands between the value and the limit; its {beyond} says on which side of it."""
+    told = what.format(beyond="under" if signal is Signal.SM_CLOCK else "over")
+    return Cause(
+        f"{name(signal)} {amount(signal, value)} {told}, {amount(signal, limit)}",
+        signal,
+        value,
+        limit,
+    )
 
 
 def judged(

@@ -111,8 +111,8 @@ def _busy(view: View) -> Decision | None:
 def _lower_cause(view: View, signal: Signal, threshold: Threshold) -> Cause:
     value = view.last.get(signal)
     if value is None:
-        return Cause(f"{name(signal)} was over its lower limit when last read", signal)
-    return explain(signal, value, threshold.lower, "is over its lower limit")
+        return Cause(f"{name(signal)} was beyond its lower limit when last read", signal)
+    return explain(signal, value, threshold.lower, "is {beyond} its lower limit")
 
 
 def _required(view: View) -> Iterator[Dwell]:
@@ -160,7 +160,7 @@ def _completed(view: View) -> Decision | None:
             continue
         if thresholds.is_completed(dwell, threshold):
             limit = limit_of(signal, threshold, view.policy)
-            stayed = f"stayed for {dwell.over_s:.0f} s over its limit"
+            stayed = f"stayed for {dwell.over_s:.0f} s {{beyond}} its limit"
             return Trigger.COMPLETED, explain(signal, value, limit, stayed)
     return None
 
