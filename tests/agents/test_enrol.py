@@ -4,7 +4,9 @@ import json
 import stat
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
+import msgspec
 import pytest
 
 from agents import enrol
@@ -16,10 +18,20 @@ GPUS = (ClusterGpu("GPU-0", "A10 24 GB", 24 << 30),)
 GIVEN = Credentials("node-01", "17", "secret", "00ff")
 
 
-class Desk(BaseHTTPRequestHandler):
+class Desk(HTTPServer):
     """A console that answers one way to everybody, and remembers the last question."""
 
-    code, answer = 201, b""
+    code = 201
+    answer: bytes = json.dumps(msgspec.to_builtins(GIVEN)).encode()
+    asked: tuple[str, dict[str, Any]]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Clerk(BaseHTTPRequestHandler):
+    server: Desk
 
     def do_POST(self):
         length = int(self.headers["Content-Length"])
@@ -34,19 +46,13 @@ class Desk(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def desk():
-    server = HTTPServer(("127.0.0.1", 0), Desk)
-    server.code, server.answer = 201, json.dumps(_plain(GIVEN)).encode()
-    server.url = f"http://127.0.0.1:{server.server_port}"
+    server = Desk(("127.0.0.1", 0), Clerk)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     yield server
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-def _plain(credentials):
-    return {name: getattr(credentials, name) for name in credentials.__struct_fields__}
 
 
 def test_a_token_becomes_credentials(desk):

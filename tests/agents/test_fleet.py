@@ -182,9 +182,10 @@ def test_a_fleet_takes_its_own_nodes_and_their_instances_only(tmp_path):
 
 
 def test_a_node_without_credentials_is_named(tmp_path):
-    config = config_of(tmp_path)
+    config, state = config_of(tmp_path), StateFile(tmp_path)
     with pytest.raises(CannotRun, match="no credentials for node-01"):
-        Fleet(config, load_cluster(config), {}, None)
+        Fleet(config, load_cluster(config), {}, state)
+    state.close()
 
 
 def test_a_cluster_file_that_is_none_is_named(tmp_path):
