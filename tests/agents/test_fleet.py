@@ -72,7 +72,8 @@ async def console():
 
 
 @pytest.fixture
-async def fleet(tmp_path, console):
+async def fleet(tmp_path, console, monkeypatch):
+    monkeypatch.setattr("agents.reports.STATUS_PERIOD_S", 0.5)
     config = config_of(tmp_path, console.url)
     state = StateFile(tmp_path)
     fleet = Fleet(config, load_cluster(config), KEYS, state)

@@ -22,7 +22,7 @@ from agents.wire.names import EndReason, EventKind, PlacementState, RuntimeKind
 from tests.agents.cast import EVICTION_ID, KEY, PLACEMENT_ID, STOP, desired, placement
 from tests.agents.fake_console import TOKEN, FakeConsole, until
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(30)]
 
 ROOT = Path(__file__).parents[2]
 JOB = placement(command=(sys.executable, trainer.__file__))
