@@ -1,6 +1,6 @@
 // The Map page: the controls, the address that holds the view, and the three pictures of it: map, legend, table.
 import { el, state as stateWord } from "./kit.js";
-import { FILLS, rampAt } from "./heatmap/colour.js";
+import { FILLS, looksOf, rampAt } from "./heatmap/colour.js";
 import { Card } from "./heatmap/card.js";
 import { Heat, drawCell, inks } from "./heatmap/draw.js";
 import { haystack, matches } from "./heatmap/layout.js";
@@ -135,7 +135,7 @@ class MapPage {
     const scale = el("span", { class: "grp" }, el("b", {}, fill.short ?? fill.word));
     if (fill.ramp) {
       const ground = palette0(fill, k.theme);
-      scale.append(counted(item(swatch(ZERO, ground, k), "Zero, measured"), (row) => live(row) && store.byte(row, fill.field) === 0));
+      scale.append(counted(item(swatch(ZERO, ground, k), "Zero, measured"), (row) => looksOf(store.cells, row, fill).look === ZERO));
       scale.append(el("span", { class: "it tn" }, `${this.range.from} ${unit}`, ramp(fill, k.theme), `${this.range.to} ${unit}`));
     } else scale.append(...Object.keys(GPU_LOOKS).filter((name) => name !== "NO_DATA").map((name) => counted(item(null, stateWord(name)), (row) => store.state(row) === name)));
     const off = el("span", { class: "grp" }, el("b", {}, "Off the scale"), ...OFF_SCALE.filter(([look]) => fill.ramp || look !== IDLE).map(([look, word]) => counted(item(swatch(look, rampColour(fill, k.theme, 0.6), k), word), (row) => store.byte(row, LOOK) === look)));
@@ -150,6 +150,7 @@ class MapPage {
       let count = 0;
       for (const row of this.rows) if (holds(row)) count += 1;
       node.textContent = count.toLocaleString("en");
+      node.parentElement.classList.toggle("nil", !count);
     }
     const nodes = new Set(this.rows.map((row) => store.layout.node(row))).size, pools = new Set(this.rows.map((row) => store.layout.pool(row))).size;
     const many = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;

@@ -1,6 +1,7 @@
 // The hover card: at once what the map knows of a GPU, and a moment later what the console knows.
 import { age, quantity } from "../figures.js";
 import { el, state as stateWord } from "../kit.js";
+import { shortModel } from "./layout.js";
 import { meter } from "../meter.js";
 import { IDLE, LOOK, MEMORY, P99, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED } from "../wire.js";
 
@@ -45,11 +46,11 @@ export class Card {
 
   draw() {
     const { row, store, details } = this, { layout } = store, look = store.byte(row, LOOK), silent = SILENT[look];
-    const head = el("div", { class: "row-x top" },
-      el("div", { class: "grow" }, el("h3", {}, layout.name(row)), el("span", { class: "qq" }, `${layout.pool(row)} · ${layout.model(row)}`)),
+    const head = el("div", { class: "row-x tip-head" },
+      el("div", { class: "grow" }, el("h3", {}, layout.name(row)), el("span", { class: "qq" }, `${layout.pool(row)} · ${shortModel(layout.model(row))}`)),
       stateWord(silent ? "NO_DATA" : store.state(row), { word: silent, tag: true }));
     const body = silent ? [el("p", { class: "q" }, details?.silence || explain(look, layout.hasAgent(row)))] : [this.bars(), this.words(look)];
-    const foot = el("div", { class: "row-x foot" }, el("span", { class: "tn" }, details?.age_s == null ? "" : age(details.age_s)), el("span", { class: "grow" }),
+    const foot = el("div", { class: "row-x tip-foot" }, el("span", { class: "tn" }, details?.age_s == null ? "" : age(details.age_s)), el("span", { class: "grow" }),
       el("span", {}, el("kbd", {}, "↵"), " open"), el("span", {}, el("kbd", {}, "← ↑ → ↓"), " move"));
     this.box.replaceChildren(head, ...body, foot);
     this.place();

@@ -215,7 +215,7 @@ export class Heat {
   // ---- names and counts over each group ----
 
   drawHeaders(c) {
-    if (!this.options.labels && this.options.labels !== undefined) return;
+    if (this.options.labels === 0) return;
     this.placed.groups.forEach((one, g) => {
       const counts = this.options.compact ? [] : this.tally(one.rows), text = JSON.stringify(counts);
       if (this.headers[g] === text) return;

@@ -9,7 +9,11 @@ export const GROUPS = {
   state: { word: "State", of: null }, // changes from second to second: asked of the store
 };
 
-const LABEL = 22, UNDER = 12, TILE_LABEL = 15, NAMED_FROM = 22, TALLEST = 1.4;
+const TILE_LABEL = 15, NAMED_FROM = 22, TALLEST = 1.4; // px, px, of a cell's width
+const NARROWEST = 132; // px a group takes at least, for its name and count
+
+/** A model without the maker's name, where room is short. */
+export const shortModel = (model) => model.replace(/^NVIDIA /, "");
 
 /** Text that a filter is matched against, lower case; words of the filter may stand in any order. */
 export function haystack(layout, row, stateWord) {
@@ -45,25 +49,24 @@ const byName = ([a], [b]) => compare(a, b);
 const compare = (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
 
 function noteOf(layout, rows, by) {
-  const words = new Set(rows.map((row) => (by === "model" ? layout.pool(row) : layout.model(row))));
+  const words = new Set(rows.map((row) => (by === "model" ? layout.pool(row) : shortModel(layout.model(row)))));
   if (words.size === 1) return [...words][0];
   return by === "model" ? `${words.size} pools` : `${words.size} models`;
 }
 
 /**
  * Places `groups` into `width` × `height`: the largest cells that fit win, and may stand taller than wide.
- * options: columns (most), pad, gap, labels (height of group names, 0: none), least and most (px a cell), tileNames.
- * Answers { x, y (by row), size, sizeY, pitch, pitchY, groups: [{…, x, y, width}], tiles: [{name, x, y, width}], height }.
+ * Small groups stand side by side on shelves; where that gives smaller cells, groups stand in level columns.
+ * options: columns (most), pad, gap, labels (height of a group's name, 0: none), under, least and most (px a cell), tileNames.
+ * Answers { x, y (by row), size, sizeY, pitch, pitchY, groups: [{…, x, y, width, room}], tiles: [{name, x, y, width}], height }.
  * What does not fit even with the smallest cells grows beyond `height`.
  */
 export function arrange(groups, count, width, height, options = {}) {
-  const o = { columns: 4, pad: 16, gap: 22, label: LABEL, under: UNDER, least: 5, most: 46, tileNames: true, ...options };
-  const shape = tileShape(groups);
-  let best = null;
-  for (let columns = 1; columns <= Math.min(o.columns, Math.max(1, groups.length)); columns += 1) {
-    const plan = fit(groups, shape, width, height, columns, o);
-    if (!best || plan.pitch > best.pitch || (plan.pitch === best.pitch && plan.height < best.height)) best = plan;
-  }
+  const o = { columns: 4, pad: 16, gap: 22, labels: 22, under: 12, least: 5, most: 50, tileNames: true, ...options };
+  const shape = tileShape(groups), plans = [(size) => shelves(groups, size, width, o)];
+  for (let columns = 1; columns <= Math.min(o.columns, groups.length); columns += 1) plans.push((size) => level(groups, size, width, columns, o));
+  const fitted = plans.map((plan) => fit(plan, shape, height, o));
+  const best = fitted.reduce((a, b) => (b.pitch > a.pitch || (b.pitch === a.pitch && b.height < a.height) ? b : a));
   return write(best, groups, shape, count, o);
 }
 
@@ -74,43 +77,65 @@ function tileShape(groups) {
   return { columns, rows: Math.ceil(most / columns) };
 }
 
-function fit(groups, shape, width, height, columns, o) {
-  const room = (width - o.pad * 2 - o.gap * (columns - 1)) / columns;
-  const plan = (pitch, pitchY) => {
-    const tileGap = pitch > 16 ? 8 : pitch > 8 ? 4 : 3, tile = pitch * shape.columns + tileGap, named = o.tileNames && pitch >= NAMED_FROM ? TILE_LABEL : 0;
-    const perRow = Math.max(1, Math.floor((room + tileGap) / tile)), line = pitchY * shape.rows + tileGap + named;
-    const filled = Array(columns).fill(0);
-    const places = groups.map(({ tiles }) => {
-      const column = filled.indexOf(Math.min(...filled)), y = o.pad - 4 + filled[column];
-      filled[column] += o.label + Math.ceil(tiles.length / perRow) * line + o.under;
-      return [o.pad + column * (room + o.gap), y];
-    });
-    return { pitch, pitchY, tile, tileGap, named, perRow, line, room, places, height: Math.max(0, ...filled) + o.pad - 4, wide: tile - tileGap <= room };
+/** The largest cells with which `plan` stays within `height`. */
+function fit(plan, shape, height, o) {
+  const at = (pitch, pitchY) => {
+    const tileGap = pitch > 16 ? 8 : pitch > 8 ? 4 : 3, named = o.tileNames && pitch >= NAMED_FROM ? TILE_LABEL : 0;
+    const size = { pitch, pitchY, tileGap, named, tile: pitch * shape.columns + tileGap, line: pitchY * shape.rows + tileGap + named };
+    return { ...size, ...plan(size) };
   };
   let pitch = o.most;
-  while (pitch > o.least && !(plan(pitch, pitch).height <= height && plan(pitch, pitch).wide)) pitch -= 0.5;
-  let tall = plan(pitch, pitch);
-  for (let pitchY = pitch + 0.5; pitchY <= pitch * TALLEST && plan(pitch, pitchY).height <= height; pitchY += 0.5) tall = plan(pitch, pitchY);
+  while (pitch > o.least && !(at(pitch, pitch).height <= height && at(pitch, pitch).fits)) pitch -= 0.5;
+  let tall = at(pitch, pitch);
+  for (let pitchY = pitch + 0.5; pitchY <= pitch * TALLEST && at(pitch, pitchY).height <= height; pitchY += 0.5) tall = at(pitch, pitchY);
   return tall;
 }
 
-function write(plan, groups, shape, count, o) {
-  const gutter = plan.pitch > 8 ? 2 : 1, x = new Float32Array(count).fill(NaN), y = new Float32Array(count).fill(NaN), tiles = [];
+const blockHeight = ({ tiles }, perRow, line, o) => o.labels + Math.ceil(tiles.length / perRow) * line + o.under;
+
+/** Groups in columns of equal width, each next one in the shortest column. */
+function level(groups, { tile, tileGap, line }, width, columns, o) {
+  const room = (width - o.pad * 2 - o.gap * (columns - 1)) / columns, perRow = Math.max(1, Math.floor((room + tileGap) / tile)), filled = Array(columns).fill(0);
+  const places = groups.map((one) => {
+    const column = filled.indexOf(Math.min(...filled)), place = { x: o.pad + column * (room + o.gap), y: o.pad - 4 + filled[column], room, perRow };
+    filled[column] += blockHeight(one, perRow, line, o);
+    return place;
+  });
+  return { places, height: Math.max(0, ...filled) + o.pad - 4, fits: tile - tileGap <= room };
+}
+
+/** Groups as wide as their tiles, one after the other; a new shelf when there is no more room. */
+function shelves(groups, { tile, tileGap, line }, width, o) {
+  const whole = width - o.pad * 2, most = Math.max(1, Math.floor((whole + tileGap) / tile));
+  let x = 0, y = o.pad - 4, tallest = 0;
+  const places = groups.map((one) => {
+    const perRow = Math.min(one.tiles.length, most), room = Math.max(perRow * tile - tileGap, NARROWEST);
+    if (x > 0 && x + room > whole) { y += tallest; x = 0; tallest = 0; }
+    const place = { x: o.pad + x, y, room, perRow };
+    tallest = Math.max(tallest, blockHeight(one, perRow, line, o));
+    x += room + o.gap;
+    return place;
+  });
+  return { places, height: y + tallest + o.pad - 4, fits: tile - tileGap <= whole };
+}
+
+function write({ places, pitch, pitchY, tile, tileGap, line, named, height }, groups, shape, count, o) {
+  const gutter = pitch > 8 ? 2 : 1, x = new Float32Array(count).fill(NaN), y = new Float32Array(count).fill(NaN), tiles = [];
   groups.forEach((one, g) => {
-    const [left, top] = plan.places[g];
-    one.tiles.forEach((tile, t) => {
-      const tileX = left + (t % plan.perRow) * plan.tile, tileY = top + o.label + Math.floor(t / plan.perRow) * plan.line + plan.named;
-      if (plan.named && tile.name) tiles.push({ name: tile.name, x: Math.round(tileX), y: Math.round(tileY - plan.named), width: plan.tile - plan.tileGap });
-      tile.rows.forEach((row, i) => {
-        x[row] = Math.round(tileX + (i % shape.columns) * plan.pitch);
-        y[row] = Math.round(tileY + Math.floor(i / shape.columns) * plan.pitchY);
+    const place = places[g];
+    one.tiles.forEach((each, t) => {
+      const left = place.x + (t % place.perRow) * tile, top = place.y + o.labels + Math.floor(t / place.perRow) * line + named;
+      if (named && each.name) tiles.push({ name: each.name, x: Math.round(left), y: Math.round(top - named), width: tile - tileGap });
+      each.rows.forEach((row, i) => {
+        x[row] = Math.round(left + (i % shape.columns) * pitch);
+        y[row] = Math.round(top + Math.floor(i / shape.columns) * pitchY);
       });
     });
   });
-  const widest = (tiles) => Math.min(tiles.length, plan.perRow) * plan.tile - plan.tileGap;
   return {
-    x, y, tiles, pitch: plan.pitch, pitchY: plan.pitchY, height: Math.ceil(plan.height),
-    size: Math.max(3, Math.round(plan.pitch - gutter)), sizeY: Math.max(3, Math.round(plan.pitchY - gutter)),
-    groups: groups.map((one, g) => ({ ...one, x: Math.round(plan.places[g][0]), y: Math.round(plan.places[g][1]), width: Math.max(widest(one.tiles), Math.min(plan.room, 150)), room: plan.room })),
+    x, y, tiles, pitch, pitchY, height: Math.ceil(height), size: Math.max(3, Math.round(pitch - gutter)), sizeY: Math.max(3, Math.round(pitchY - gutter)),
+    groups: groups.map((one, g) => ({ ...one, ...rounded(places[g]), width: Math.round(Math.min(places[g].room, Math.max(Math.min(one.tiles.length, places[g].perRow) * tile - tileGap, NARROWEST))) })),
   };
 }
+
+const rounded = ({ x, y, room }) => ({ x: Math.round(x), y: Math.round(y), room: Math.round(room) });

@@ -1,7 +1,7 @@
 // The map as a table: the same GPUs, values and looks, for screen readers, for tests, and for whoever wants the numbers.
 import { NO_DATA, quantity } from "../figures.js";
 import { el, state as stateWord } from "../kit.js";
-import { DUTY, GPU_UTIL, HEADROOM, LOOK, LOOKS, MEMORY, OFFLINE_SHARE, P99, POWER, SM_ACTIVITY, STALE, TEMPERATURE, UNREACHABLE } from "../wire.js";
+import { DUTY, FLAG, GPU_UTIL, HEADROOM, LOOK, LOOKS, MEMORY, OFFLINE_SHARE, P99, POWER, SM_ACTIVITY, STALE, TEMPERATURE, UNREACHABLE } from "../wire.js";
 
 const PAGE = 100;
 const text = (value) => (a, b) => String(value(a)).localeCompare(String(value(b)), "en", { numeric: true });
@@ -26,7 +26,7 @@ function columns(store) {
     utilisation: number("Utilisation", GPU_UTIL),
     memory: number("Memory", MEMORY),
     p99: number("p99 of SLO", P99),
-    duty: number("Duty", DUTY),
+    duty: { ...number("Duty", DUTY), read: (row) => (store.has(row, FLAG.OFFLINE) ? quantity(store.value(row, DUTY), "%") : "no guest") },
     temperature: number("Temp.", TEMPERATURE, "°C"),
     power: number("Power", POWER),
     data: { word: "Data", read: (row) => LOOK_WORDS[LOOKS[store.byte(row, LOOK)]], compare: (a, b) => store.byte(a, LOOK) - store.byte(b, LOOK) },
@@ -82,7 +82,7 @@ export class Table {
 
   fill(cell, content) {
     cell.replaceChildren(content);
-    cell.classList.toggle("none", content === NO_DATA);
+    cell.classList.toggle("none", content === NO_DATA || content === "no guest");
   }
 
   /** New values of these rows, in place. */
