@@ -32,10 +32,14 @@ def test_each_answer_has_a_nonce_of_its_own(client):
     assert policy(first)["script-src"] != policy(second)["script-src"]
 
 
-def test_sockets_go_to_this_host_alone(client):
-    assert policy(client.get("/sign-in/"))["connect-src"] == "'self' ws://testserver"
-    secure = client.get("/sign-in/", secure=True)
-    assert policy(secure)["connect-src"] == "'self' wss://testserver"
+def test_connections_go_to_this_host_alone(client):
+    assert policy(client.get("/sign-in/"))["connect-src"] == "'self'"
+
+
+def test_a_wrong_host_is_refused_with_the_policy_on(client):
+    answer = client.get("/sign-in/", headers={"host": "evil.example"})
+    assert answer.status_code == 400
+    assert policy(answer)["default-src"] == "'self'"
 
 
 def test_no_page_may_be_framed(page):
