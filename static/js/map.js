@@ -6,7 +6,7 @@ import { Heat, drawCell, inks } from "./heatmap/draw.js";
 import { haystack, matches } from "./heatmap/layout.js";
 import { Table } from "./heatmap/table.js";
 import { GPU_LOOKS } from "./glyphs.js";
-import { isCommand } from "./shell.js";
+import { isCommand } from "./keys.js";
 import { store } from "./socket.js";
 import { FLAG, IDLE, LOOK, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "./wire.js";
 

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { freshness } from "../../static/js/age.js";
+import { isCommand } from "../../static/js/keys.js";
 import { pick } from "../../static/js/live_values.js";
 import { barWidths } from "../../static/js/overview.js";
-import { freshness, isCommand } from "../../static/js/shell.js";
 
 test("data within five seconds is fresh", () => {
   assert.deepEqual(freshness(0.8, true, 0.2), { tone: "healthy", stale: false, lead: "Live, data ", text: "0.8\u00a0s old" });

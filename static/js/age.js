@@ -1,0 +1,63 @@
+// The age of the data in the header of every page, and what is closed while it is old.
+import { age as ageWord, span } from "./figures.js";
+import { GLYPHS, GPU_LOOKS } from "./glyphs.js";
+
+export const STALE_S = 5;
+
+/** What the header says about data that is `ageS` seconds old (null: no GPU has reported) after `waitedS` without news. */
+export function freshness(ageS, connected, waitedS) {
+  if (ageS == null && waitedS < STALE_S) return { tone: "unknown", stale: false, lead: "Connecting", text: "…" };
+  if (ageS == null && connected) return { tone: "unknown", stale: false, lead: "Live, ", text: "no GPU reports" };
+  if (ageS == null) return { tone: "busy", stale: true, lead: "Data ", text: "not arriving" };
+  const stale = ageS > STALE_S, text = `${ageS < 9.95 ? `${ageS.toFixed(1)}\u00a0s` : span(ageS)} old`;
+  return { tone: stale ? "busy" : "healthy", stale, lead: stale ? "Data " : "Live, data ", text };
+}
+
+export function start() {
+  if (!document.getElementById("data-age")) return;
+  const live = { ageS: null, connected: false, at: performance.now() }; // at: when ageS was true, or when the wait for it began
+  const draw = () => {
+    const waitedS = (performance.now() - live.at) / 1000, ageS = live.ageS == null ? null : live.ageS + waitedS;
+    drawAge(freshness(ageS, live.connected, waitedS), ageS);
+  };
+  document.addEventListener("mf:live", ({ detail }) => {
+    const at = detail.age_s == null ? live.at : performance.now();
+    Object.assign(live, { ageS: detail.age_s, connected: detail.connected, at });
+    draw();
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-reconnect]")) document.dispatchEvent(new CustomEvent("mf:reconnect"));
+  });
+  setInterval(draw, 1000);
+}
+
+function drawAge({ tone, stale, lead, text }, ageS) {
+  const box = document.getElementById("data-age"), bar = document.getElementById("stale-bar");
+  const glyph = Object.values(GPU_LOOKS).find((look) => look.tone === tone).glyph;
+  box.className = `age is-${tone}`;
+  box.querySelector("svg.g").setAttribute("class", `g is-${tone}`);
+  box.querySelector("path").setAttribute("d", GLYPHS[glyph]);
+  box.querySelector(".hide-s").textContent = lead;
+  box.querySelector("[data-age-text]").textContent = text;
+  if (bar.hidden === stale) bar.hidden = !stale; // its role="alert" is read out once, when it appears
+  bar.querySelector("[data-stale-age]").textContent = ageS == null ? "has sent nothing yet" : `stopped ${ageWord(ageS)}`;
+  guardDecisions(stale, ageS);
+}
+
+/** Closes the decisions marked data-needs-fresh while the data is old, and says why; opens them again after. */
+function guardDecisions(stale, ageS) {
+  for (const button of document.querySelectorAll("[data-needs-fresh]")) {
+    if (stale && !button.disabled) {
+      button.disabled = true;
+      button.dataset.staleClosed = button.title;
+    }
+    if (!("staleClosed" in button.dataset)) continue;
+    if (stale) {
+      button.title = `Data is ${ageS == null ? "missing" : `${span(ageS)} old`}: decide again once it is fresh`;
+    } else {
+      button.disabled = false;
+      button.title = button.dataset.staleClosed;
+      delete button.dataset.staleClosed;
+    }
+  }
+}
