@@ -1,5 +1,10 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from console.audit import views
+
+urlpatterns = [
+    path("audit/", views.audit, name="audit"),
+    path("audit/verify/", views.verify, name="audit_verify"),
+]

@@ -49,6 +49,8 @@ class Lane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # What the agent decides has no lane: nothing may delay it.
 LANE_ORIGINS: Final = tuple(origin for origin in Origin if origin not in AGENT_ORIGINS)
+# What rules wish for; of the other origins somebody has decided already.
+RULE_ORIGINS: Final = (Origin.SLO, Origin.MOVE, Origin.PREEMPT)
 
 
 class PolicyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -206,6 +208,8 @@ def _check_lane(origin: Origin, lane: Lane) -> dict[str, str]:
     path = f"lanes.{origin}"
     if origin in AGENT_ORIGINS:
         return {path: "decided on the node: nothing may delay it, so it has no lane"}
+    if origin not in RULE_ORIGINS and lane.mode is Mode.PERSON:
+        return {f"{path}.mode": "a person has decided already; only the time to undo can be set"}
     errors: dict[str, str] = {}
     for name, bounds in LANE_BOUNDS.items():
         if (value := getattr(lane, name)) is not None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agents.wire.names import Origin
@@ -53,7 +54,7 @@ def save_version(
 
 def require_author(user: User, policy: Policy) -> None:
     """Raises PermissionDenied unless `user` may change every pool that `policy` governs."""
-    pools: list[Pool | None] = [*policy.pool_set.all()]
+    pools: list[Pool | None] = [*pools_of(policy)]
     for pool in pools or [None]:
         access.require(user, Role.POLICY_AUTHOR, pool)
 
@@ -78,14 +79,15 @@ def _next_version(
                 number=number, body=rules.to_json(body), created_at=now, author=user, reason=reason
             )
     except IntegrityError:
-        raise _somebody_was_first(policy) from None
+        raise somebody_was_first(policy) from None
     if not Policy.objects.filter(pk=policy.pk, current=seen_id).update(current=version):
-        raise _somebody_was_first(policy)
+        raise somebody_was_first(policy)
     policy.current = version
     return version
 
 
-def _somebody_was_first(policy: Policy) -> SomebodyWasFirst:
+def somebody_was_first(policy: Policy) -> SomebodyWasFirst:
+    """The error that names who saved a version meanwhile."""
     fresh = PolicyVersion.objects.select_related("author").filter(policy=policy).first()
     author = fresh.author if fresh else None
     who = (author.get_full_name() or author.get_username()) if author else "Somebody"
@@ -96,9 +98,15 @@ def _somebody_was_first(policy: Policy) -> SomebodyWasFirst:
 
 
 def _touch(policy: Policy, now: datetime) -> None:
-    ids = Node.objects.filter(pool__policy=policy).values_list("pk", flat=True)
+    ids = Node.objects.filter(pool__in=pools_of(policy)).values_list("pk", flat=True)
     nodes.touch(list(ids), now)
     announce("policies", slug=policy.slug)
+
+
+def pools_of(policy: Policy) -> QuerySet[Pool]:
+    """The pools that `policy` governs; the default one also those without a policy."""
+    mine = Q(policy=policy)
+    return Pool.objects.filter(mine | Q(policy=None) if policy.slug == DEFAULT else mine)
 
 
 def version_for(pool: Pool) -> PolicyVersion:

@@ -1,5 +1,11 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from console.policies import views
+
+urlpatterns = [
+    path("policies/", views.policies, name="policies"),
+    path("policies/<slug:slug>/", views.policy, name="policy"),
+    path("policies/<slug:slug>/edit/", views.policy_edit, name="policy_edit"),
+]

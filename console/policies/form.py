@@ -1,0 +1,211 @@
+"""A policy as a form: fields with their words, and back. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agents.wire.names import AGENT_ORIGINS, Origin, Signal
+from console.errors import Invalid
+from console.policies import rules, words
+from console.policies.rules import Default, Mode, PolicyBody
+
+
+@dataclass(frozen=True)
+class Field:
+    """One input. `value` is as typed or shown, `was` as it is in the version in force."""
+
+    path: str
+    label: str
+    value: str
+    was: str
+    unit: str
+    low: float
+    high: float
+    step: str
+    error: str = ""
+
+    @property
+    def changed(self) -> bool:
+        return self.value != self.was
+
+
+@dataclass(frozen=True)
+class ThresholdRow:
+    signal: Signal
+    words: words.SignalWords
+    lower: Field
+    upper: Field
+    lower_dwell: Field
+    upper_dwell: Field
+    required: bool
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (self.lower, self.upper, self.lower_dwell, self.upper_dwell)
+
+    @property
+    def is_reversed(self) -> bool:
+        return words.is_reversed(self.signal)
+
+    @property
+    def ticks(self) -> list[int]:
+        low, high = self.words.low, self.words.high
+        return [round(low + (high - low) * quarter / 4) for quarter in range(5)]
+
+
+@dataclass(frozen=True)
+class LaneRow:
+    origin: Origin
+    name: str
+    mode: Field
+    default: Field
+    budget: Field
+    deadline: Field
+    undo: Field
+    silent: Field
+
+    @property
+    def asks(self) -> bool:
+        """Whether a rule may wish for it; else somebody has decided, and only undo is left."""
+        return self.origin in rules.RULE_ORIGINS
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (self.mode, self.default, self.budget, self.deadline, self.undo, self.silent)
+
+
+@dataclass(frozen=True)
+class Form:
+    """All rows in the order of the page."""
+
+    thresholds: Sequence[ThresholdRow]
+    lanes: Sequence[LaneRow]
+    scalars: Sequence[Field]
+    errors: Mapping[str, str]
+
+
+CHOICES: Final = {
+    "mode": ((Mode.AUTOMATIC.value, "Automatic"), (Mode.PERSON.value, "Waits for a person")),
+    "default": ((Default.RUN.value, "It runs"), (Default.KEEP.value, "It is dropped")),
+}
+
+
+def build(
+    body: PolicyBody,
+    was: PolicyBody,
+    typed: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+) -> Form:
+    """The form that shows `body`, or what was `typed` into it, beside the version in force."""
+    flat, before = rules.flat(body), rules.flat(was)
+    typed, errors = typed or {}, errors or {}
+
+    def field(path: str) -> Field:
+        bounds, scale = words.bounds_of(path)
+        value = typed.get(path, _text(flat.get(path), scale))
+        return Field(
+            path=path,
+            label=words.label(path),
+            value=value,
+            was=_text(before.get(path), scale),
+            unit=bounds.unit,
+            low=bounds.low,
+            high=bounds.high,
+            step="1" if path.endswith("budget_per_hour") else "any",
+            error=errors.get(path, ""),
+        )
+
+    def choice(path: str) -> Field:
+        value = typed.get(path, str(flat.get(path, "")))
+        was = str(before.get(path, ""))
+        return Field(path, words.label(path), value, was, "", 0, 0, "", errors.get(path, ""))
+
+    return Form(
+        thresholds=[
+            ThresholdRow(
+                signal=signal,
+                words=words.SIGNALS[signal],
+                lower=field(f"thresholds.{signal}.lower"),
+                upper=field(f"thresholds.{signal}.upper"),
+                lower_dwell=field(f"thresholds.{signal}.lower_dwell_s"),
+                upper_dwell=field(f"thresholds.{signal}.upper_dwell_s"),
+                required=body.thresholds[signal].required,
+            )
+            for signal in body.thresholds
+        ],
+        lanes=[
+            LaneRow(
+                origin=origin,
+                name=words.ORIGINS[origin],
+                mode=choice(f"lanes.{origin}.mode"),
+                default=choice(f"lanes.{origin}.default"),
+                budget=field(f"lanes.{origin}.budget_per_hour"),
+                deadline=field(f"lanes.{origin}.deadline_s"),
+                undo=field(f"lanes.{origin}.undo_s"),
+                silent=field(f"lanes.{origin}.silent_s"),
+            )
+            for origin in body.lanes
+            if origin not in AGENT_ORIGINS
+        ],
+        scalars=[field(path) for path in words.SCALARS],
+        errors=errors,
+    )
+
+
+def read(posted: Mapping[str, str], base: PolicyBody) -> PolicyBody:
+    """`base` with what was posted. Raises Invalid with the errors by field."""
+    flat, errors = rules.flat(base), dict[str, str]()
+    for path, now in flat.items():
+        if path in posted:
+            try:
+                flat[path] = _value(path, posted[path].strip(), now)
+            except ValueError as error:
+                errors[path] = str(error)
+    if errors:
+        raise Invalid("Some values cannot be read.", errors)
+    return rules.parse(_nested(flat))
+
+
+def _value(path: str, text: str, now: Any) -> Any:
+    if path.endswith("budget_per_hour"):
+        return _count(text) if text else None
+    if isinstance(now, str):
+        return text
+    _, scale = words.bounds_of(path)
+    return _number(text) / scale
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError("write a number") from None
+    if not math.isfinite(value):
+        raise ValueError("write a number")
+    return value
+
+
+def _count(text: str) -> int:
+    value = _number(text)
+    if not value.is_integer():
+        raise ValueError("write a whole number, or leave it empty for no limit")
+    return int(value)
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path, value in flat.items():
+        *parents, leaf = path.split(".")
+        here = tree
+        for parent in parents:
+            here = here.setdefault(parent, {})
+        here[leaf] = value
+    return tree
+
+
+def _text(value: Any, scale: float) -> str:
+    """Without the noise of floating point: 91, 1.5."""
+    return "" if value is None else f"{round(float(value) * scale, 4):g}"
