@@ -99,8 +99,8 @@ class Jobs:
         return self.alive & ~self.frozen & ~self.gated
 
     def duty_now(self) -> Floats:
-        """The duty that has an effect: 0 while warming up, held or gone."""
-        working = self.passing() & (self.warm_left_s <= 0.0)
+        """The duty that has an effect: 0 while warming up, held, saved for good or gone."""
+        working = self.passing() & (self.warm_left_s <= 0.0) & ~self.checkpointed
         return np.where(working, self.duty, np.float32(0.0))
 
     def step(self, throughput: Floats, dt_s: float, world_dt_s: float) -> None:
