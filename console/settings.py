@@ -101,10 +101,17 @@ TEMPLATES = [
 DATABASES = {
     "default": dj_database_url.parse(
         env_str("DATABASE_URL", f"sqlite:///{VAR_DIR / 'muxflow.sqlite3'}"),
-        conn_max_age=env_int("MUXFLOW_DB_CONN_MAX_AGE_S", 60),
+        # A request has a thread of its own here: what it kept open would be lost with the thread.
+        conn_max_age=0,
         conn_health_checks=True,
     )
 }
+if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
+    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {
+        "min_size": 1,
+        "max_size": env_int("MUXFLOW_DB_POOL_SIZE", 16),
+        "timeout": 10,
+    }
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     VAR_DIR.mkdir(parents=True, exist_ok=True)
     # IMMEDIATE: a writer waits its turn at BEGIN instead of failing in the middle.
