@@ -12,6 +12,7 @@ from django.db.models import Count, Q
 from agents.wire.names import GpuState, PlacementState
 from console.evictions.models import Eviction
 from console.inventory.models import Gpu, Node
+from console.overview.scope import EVERYWHERE, Scope
 
 # More of one kind than this are one line that leads to their list.
 MOST_OF_A_KIND: Final = 4
@@ -35,16 +36,16 @@ class More:
     url_name: str
 
 
-def items() -> list[Item]:
+def items(scope: Scope = EVERYWHERE) -> list[Item]:
     """Four queries. Deadlines first, then what is broken, then what can wait."""
-    found = [*_evictions(), *_nodes(), *_gpus(), *_reviews()]
+    found = [*_evictions(scope), *_nodes(scope), *_gpus(scope), *_reviews(scope)]
     return sorted(found, key=lambda item: (item.due is None, item.due and item.due.timestamp()))
 
 
-def _evictions() -> Iterator[Item]:
+def _evictions(scope: Scope) -> Iterator[Item]:
     waiting = (Eviction.State.PROPOSED, Eviction.State.STUCK)
     rows = (
-        Eviction.objects.filter(state__in=waiting)
+        Eviction.objects.filter(scope.within("gpu__node__pool"), state__in=waiting)
         .select_related("placement__job", "gpu__node", "to_gpu__node")
         .order_by("deadline_at")
     )
@@ -55,12 +56,13 @@ def _evictions() -> Iterator[Item]:
     )
 
 
-def _nodes() -> Iterator[Item]:
+def _nodes(scope: Scope) -> Iterator[Item]:
+    silent = Q(state__in=[Node.State.STALE, Node.State.LOST])
     live = Q(gpus__retired_at=None)
     guests = live & Q(gpus__placements__isnull=False)
     ended = Q(gpus__placements__state=PlacementState.ENDED)
     rows = (
-        Node.objects.filter(Q(state__in=[Node.State.STALE, Node.State.LOST]) | ~Q(refused=""))
+        Node.objects.filter(scope.within("pool"), silent | ~Q(refused=""))
         .annotate(
             gpu_count=Count("gpus", filter=live, distinct=True),
             guest_count=Count("gpus__placements", filter=guests & ~ended, distinct=True),
@@ -72,10 +74,10 @@ def _nodes() -> Iterator[Item]:
     )
 
 
-def _gpus() -> Iterator[Item]:
+def _gpus(scope: Scope) -> Iterator[Item]:
     suspect = Q(state=GpuState.DISABLED, disabled=False)
     rows = (
-        Gpu.objects.filter(suspect | Q(conflict=True), retired_at=None)
+        Gpu.objects.filter(scope.within("node__pool"), suspect | Q(conflict=True), retired_at=None)
         .exclude(node__state__in=[Node.State.STALE, Node.State.LOST])
         .select_related("node")
         .order_by("-state_since")
@@ -85,9 +87,9 @@ def _gpus() -> Iterator[Item]:
     )
 
 
-def _reviews() -> Iterator[Item]:
-    wanted = Eviction.objects.filter(review=Eviction.Review.WANTED).count()
-    if wanted:
+def _reviews(scope: Scope) -> Iterator[Item]:
+    here = Eviction.objects.filter(scope.within("gpu__node__pool"))
+    if wanted := here.filter(review=Eviction.Review.WANTED).count():
         yield Item("overview/_todo_review.html", wanted)
 
 

@@ -60,7 +60,6 @@ def words(points: Sequence[FleetPoint], before: Baseline) -> dict[str, str | flo
     last = points[-1] if points else None
     gain = last.gain if last else None
     return {
-        "reporting": last.reporting if last else None,
         "sm_was": _was(before.sm_activity_percent, "%", 1),
         "sm_gain": _gain(last.sm_activity_percent if last else None, before.sm_activity_percent),
         "gained": gain.net if gain else None,
@@ -69,6 +68,17 @@ def words(points: Sequence[FleetPoint], before: Baseline) -> dict[str, str | flo
         "gained_restarts": gain.restarts if gain else None,
         "p99_was": _was(before.p99_percent_of_slo, "%", 0),
         "p99_gain": _gain(last.p99_percent_of_slo if last else None, before.p99_percent_of_slo),
+    }
+
+
+def present(last: FleetPoint) -> dict[str, float | None]:
+    """The newest sample under the names that the live summary uses."""
+    return {
+        "reporting": last.reporting,
+        "sm_activity": last.sm_activity_percent,
+        "gpu_util": last.gpu_util_percent,
+        "memory": last.memory_percent,
+        "p99_percent": last.p99_percent_of_slo,
     }
 
 

@@ -15,6 +15,7 @@ from agents.wire.names import GpuState, PlacementState, SharingMode
 from console.evictions.models import Eviction
 from console.inventory.models import Gpu, Node, Pool, SharingChange
 from console.overview.history import Baseline, Mark, PoolSample, baseline
+from console.overview.scope import EVERYWHERE, PoolFacts, Scope
 from console.overview.windows import Window
 from console.scheduling.models import Placement, Round
 from console.telemetry.models import FleetSample
@@ -28,15 +29,6 @@ BUCKETS: Final = {"": F("at"), "minute": TruncMinute("at"), "hour": TruncHour("a
 LIVE: Final = Q(retired_at=None)
 SILENT: Final = Q(node__state__in=[Node.State.STALE, Node.State.LOST])
 ENFORCED: Final = Q(sharing_mode=SharingMode.ENFORCE, node__pool__sharing_mode=SharingMode.ENFORCE)
-
-
-@dataclass(frozen=True)
-class PoolFacts:
-    """One pool: its sharing mode and how many GPUs it has."""
-
-    id: int
-    mode: str
-    gpus: int
 
 
 @dataclass(frozen=True)
@@ -65,10 +57,10 @@ def oldest_sample() -> datetime | None:
     return FleetSample.objects.order_by("at").values_list("at", flat=True).first()
 
 
-def samples(window: Window, now: datetime) -> list[PoolSample]:
+def samples(window: Window, now: datetime, scope: Scope = EVERYWHERE) -> list[PoolSample]:
     """One query, one row per pool and bucket."""
     rows = (
-        FleetSample.objects.filter(at__gt=now - window.span, at__lte=now)
+        FleetSample.objects.filter(scope.within("pool"), at__gt=now - window.span, at__lte=now)
         .values("pool_id", moment=BUCKETS[window.bucket])
         .annotate(
             Avg("reporting"),
@@ -102,13 +94,13 @@ def samples(window: Window, now: datetime) -> list[PoolSample]:
 def pools() -> list[PoolFacts]:
     """One query."""
     live = Count("nodes__gpus", filter=Q(nodes__gpus__retired_at=None))
-    rows = Pool.objects.annotate(gpus=live).values_list("pk", "sharing_mode", "gpus")
+    rows = Pool.objects.annotate(gpus=live).values_list("pk", "name", "sharing_mode", "gpus")
     return [PoolFacts(*row) for row in rows]
 
 
-def sharing_changes() -> list[SharingChange]:
+def sharing_changes(scope: Scope = EVERYWHERE) -> list[SharingChange]:
     """One query: every switch of a whole pool to or from enforce, oldest first."""
-    whole = SharingChange.objects.filter(gpu=None).exclude(before=F("after"))
+    whole = SharingChange.objects.filter(scope.within("pool"), gpu=None).exclude(before=F("after"))
     moved = Q(before=SharingMode.ENFORCE) | Q(after=SharingMode.ENFORCE)
     return list(whole.filter(moved).order_by("at"))
 
@@ -134,10 +126,10 @@ def before_sharing(changes: list[SharingChange], pools: list[PoolFacts]) -> Base
     return baseline([(gpus.get(pool, 0), figures) for pool, figures in began.items()])
 
 
-def fleet() -> Fleet:
+def fleet(scope: Scope = EVERYWHERE) -> Fleet:
     """One query."""
     return Fleet(
-        **Gpu.objects.filter(LIVE).aggregate(
+        **Gpu.objects.filter(LIVE, scope.within("node__pool")).aggregate(
             gpus=Count("pk"),
             sharing=Count("pk", filter=ENFORCED),
             holdback=Count("pk", filter=Q(holdback=True)),
@@ -145,10 +137,10 @@ def fleet() -> Fleet:
     )
 
 
-def states() -> Counter[str]:
+def states(scope: Scope = EVERYWHERE) -> Counter[str]:
     """GPUs by state as the live summary counts them. One query."""
     rows = (
-        Gpu.objects.filter(LIVE)
+        Gpu.objects.filter(LIVE, scope.within("node__pool"))
         .values_list("state", "disabled", "node__state")
         .annotate(n=Count("pk"))
         .order_by()
@@ -167,18 +159,20 @@ def _shown_state(state: str, by_person: bool, node_state: str) -> str:
     return state
 
 
-def jobs() -> dict[str, int]:
-    """Offline jobs running and queued. Two queries."""
+def jobs(scope: Scope = EVERYWHERE) -> dict[str, int]:
+    """Offline jobs running in the scope and queued anywhere. Two queries."""
     running = [PlacementState.RUNNING, PlacementState.FROZEN]
+    here = Placement.objects.filter(scope.within("gpu__node__pool"), state__in=running)
     return {
-        "running": Placement.objects.filter(state__in=running).count(),
+        "running": here.count(),
         "queued": OfflineJob.objects.filter(state=OfflineJob.State.QUEUED).count(),
     }
 
 
-def evictions_done(now: datetime) -> Evictions:
+def evictions_done(now: datetime, scope: Scope = EVERYWHERE) -> Evictions:
     """One query."""
-    done = Eviction.objects.filter(state=Eviction.State.COMPLETED, ended_at__gt=now - DAY)
+    here = Eviction.objects.filter(scope.within("gpu__node__pool"))
+    done = here.filter(state=Eviction.State.COMPLETED, ended_at__gt=now - DAY)
     emergency = Count("pk", filter=Q(origin="emergency"))
     return Evictions(**done.aggregate(done=Count("pk"), emergency=emergency))
 

@@ -5,8 +5,7 @@ const FORMATS = { number: quantity, signed: (value, unit, digits) => signed(valu
 
 export function start() {
   setInterval(tick, 1000);
-  document.addEventListener("mf:summary", (event) => show(event.detail));
-  document.addEventListener("mf:live", (event) => show(event.detail));
+  document.addEventListener("mf:summary", ({ detail }) => show(detail));
 }
 
 function tick() {
@@ -17,9 +16,12 @@ function tick() {
   }
 }
 
+/** The summary tells of the whole fleet: what stands under [data-scoped] is about a part of it, and left alone. */
+const WHOLE_FLEET = "[data-live]:not([data-scoped] *)";
+
 /** Writes each value of `values` into the elements that name it: data-live="states.HEALTHY" data-unit="%" data-digits="1". */
-export function show(values, root = document) {
-  for (const node of root.querySelectorAll("[data-live]")) {
+export function show(values, root = document, selector = WHOLE_FLEET) {
+  for (const node of root.querySelectorAll(selector)) {
     const value = pick(values, node.dataset.live);
     if (value === undefined) continue;
     const { unit = "", digits = 0, format = "number" } = node.dataset;

@@ -1,6 +1,4 @@
-// A value on its scale with its marks, drawn like the template tag {% meter %}; and what a live value of a signal reads.
-import { quantity } from "./figures.js";
-
+// A value on its scale with its marks, drawn like the template tag {% meter %}.
 const SVG = "http://www.w3.org/2000/svg";
 
 /** The rectangles of a meter as [class, x %, width % or null]: the marks SLO, busy at and evict at, the part beyond in colour. Pure. */
@@ -30,12 +28,4 @@ function rect(name, x, width, y, height, radius) {
   const node = document.createElementNS(SVG, "rect");
   for (const [key, value] of Object.entries({ class: name, x, width, y, height, rx: radius })) node.setAttribute(key, value);
   return node;
-}
-
-/** How far a value is from its limit, in words: twin of Scale.headroom in console/telemetry/scales.py. Pure. */
-export function headroom(value, { unit, digits, evict_at: evictAt, falling, limit_text: limitText }) {
-  if (evictAt == null) return limitText || "not in the policy";
-  if (value == null) return "";
-  const left = falling ? value - evictAt : evictAt - value, text = quantity(Math.abs(left), unit === "%" ? "points" : unit, digits);
-  return left < 0 ? `over by ${text}` : text;
 }

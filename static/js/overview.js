@@ -8,21 +8,22 @@ export function mount(element) {
   for (const node of element.querySelectorAll("[data-chart]")) charts.set(node.dataset.chart, lineChart(node, first.charts[node.dataset.chart]));
   const { source, poll } = element.dataset;
   setInterval(() => document.hidden || read(source, charts, element), Number(poll) * 1000);
-  document.addEventListener("mf:summary", ({ detail }) => onSummary(detail, element));
+  if (!element.hasAttribute("data-scoped")) document.addEventListener("mf:summary", ({ detail }) => onSummary(detail, element));
   document.addEventListener("mf:event", ({ detail }) => onEvent(detail));
 }
 
 async function read(source, charts, element) {
   const answer = await fetch(source).catch(() => null);
   if (!answer?.ok) return; // the header says that data is old; the charts keep what they have
-  const { charts: options, words } = await answer.json();
+  const { charts: options, words, now } = await answer.json();
   for (const [name, chart] of charts) chart.set(options[name]);
-  show(words, element);
+  show({ ...words, ...now }, element, "[data-live]");
+  if (now.states) drawBar(element.querySelector("svg.statebar"), now.states);
 }
 
 function onSummary(summary, element) {
   const ratio = summary.p99_ratio;
-  show({ p99_percent: ratio == null ? null : ratio * 100 }, element);
+  show({ p99_percent: ratio == null ? null : ratio * 100, reporting: summary.live }, element);
   if (summary.states) drawBar(element.querySelector("svg.statebar"), summary.states);
 }
 

@@ -142,3 +142,24 @@ def test_pools_switched_together_have_one_mark():
         sharing_went_on(NOW, a_pool(name))
     (mark,) = queries.marks(queries.sharing_changes())
     assert (mark.word, mark.actor) == ("Sharing on", "ortega")
+
+
+def test_a_scope_narrows_every_part_of_the_page(sre):
+    a_busy_fleet()
+    a_fleet_sample(timezone.now(), a_pool("pool-0"), sm_activity_percent=80)
+    data = sre.get("/overview/series.json?window=15m&pool=pool-0").json()
+    assert data["now"]["sm_activity"] == 80
+    assert data["now"]["gpus"] == 11
+    assert data["now"]["states"] == {"HEALTHY": 8, "QUARANTINED": 1, "NO_DATA": 2}
+
+
+def test_a_scope_narrows_what_needs_a_person(sre):
+    a_busy_fleet()
+    html = sre.get("/?pool=pool-1").content.decode()
+    assert "silent-1" in html
+    assert "silent-0" not in html
+
+
+def test_an_unknown_scope_is_the_whole_fleet(sre):
+    a_busy_fleet()
+    assert sre.get("/overview/series.json?pool=nonsense").json()["now"] == {}
