@@ -54,11 +54,11 @@ export function lineChart(element, options) {
       before === state.options.series.length ? refresh() : rebuild();
     },
     /** One more point at the right end: a value per series. */
-    append(t, values) {
+    append(t, sample) {
       const { x, series, window_s: windowS } = state.options;
       if (x.length && t <= x.at(-1)) return;
       x.push(t);
-      series.forEach((one, i) => one.values.push(values[i] ?? null));
+      series.forEach((one, i) => one.values.push(sample[i] ?? null));
       if (windowS) keepWindow(x, values(state.options), windowS);
       refresh();
     },
