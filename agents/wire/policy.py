@@ -5,7 +5,6 @@ The presets below are where every policy starts; docs/states.md gives the reason
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -143,13 +142,6 @@ def demo(policy_id: int, version: int, name: str = "Balanced") -> AgentPolicy:
 
 def _hurried(threshold: Threshold) -> Threshold:
     return msgspec.structs.replace(threshold, lower_dwell_s=3.0, upper_dwell_s=3.0)
-
-
-PRESETS: Final[dict[str, Callable[[int, int], AgentPolicy]]] = {
-    "Conservative": conservative,
-    "Balanced": balanced,
-    "Aggressive": aggressive,
-}
 
 
 def longest_stop_s(policy: AgentPolicy, grace_s: float | None = None) -> float:

@@ -17,7 +17,7 @@ from agents.sysmonitor.signals import (
     xid_gravity,
 )
 from agents.wire.names import SIGNALS, Signal
-from agents.wire.policy import PRESETS
+from agents.wire.policy import aggressive, balanced, conservative, demo
 from tests.agents.sysmonitor.cast import GPU, NOTHING, POLICY, SLO_MS, seen, values
 
 NONSENSE = {
@@ -139,7 +139,7 @@ def test_headroom_is_unknown_when_nothing_is_read():
     assert headroom(reading(NOTHING, GPU, SLO_MS), POLICY) == (None, None)
 
 
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+@pytest.mark.parametrize("preset", [conservative, balanced, aggressive, demo])
 def test_a_preset_is_consistent(preset):
     policy = preset(1, 1)
     for signal, threshold in policy.thresholds.items():
