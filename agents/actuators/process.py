@@ -126,7 +126,9 @@ class ProcessRuntime:
         self._signal(placement_id, signal.SIGQUIT, signal.SIGKILL)
 
     def forget(self, placement_id: str) -> None:
-        self._supervisors.pop(placement_id, None)
+        launched = self._supervisors.pop(placement_id, None)
+        if launched is not None:
+            os.waitpid(launched, os.WNOHANG)
         self._progress.pop(placement_id, None)
         self._signalled.discard(placement_id)
         shutil.rmtree(self._directory(placement_id), ignore_errors=True)

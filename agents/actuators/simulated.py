@@ -44,7 +44,7 @@ class SimulatedRuntime:
         except GpuTaken as taken:
             raise StartFailed(str(taken)) from taken
         self._limits[placement.placement_id] = Limits(
-            placement.sm_share_percent, 100.0, placement.memory_quota_bytes
+            placement.sm_share_percent, None, placement.memory_quota_bytes
         )
 
     def adopt(self, placement: DesiredPlacement) -> None:
@@ -125,6 +125,10 @@ class MirroredProcessRuntime(ProcessRuntime):
             self._mirrored.discard(placement_id)
             self._world.kill(placement_id)
         return facts
+
+    def forget(self, placement_id: str) -> None:
+        super().forget(placement_id)
+        self._world.forget(placement_id)
 
     def _mirror(self, placement: DesiredPlacement) -> None:
         """Without a stand-in the process runs all the same; only the values do not show it."""

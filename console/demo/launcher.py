@@ -228,6 +228,9 @@ class Launcher:
             *("--credentials", str(self.folder / "node-17.json")),
             *("--state-dir", str(self.folder / "state/node-17")),
             *("--lifeline-fd", str(self._lifeline[0])),
+            *("--clock", SHORT_PERIODS["MUXFLOW_WORLD_CLOCK"]),
+            # For a job of the ordinary queue that is placed here: those bring no program.
+            *("--default-command", f"{PYTHON} -m agents.stub.trainer"),
             pass_fds=(self._lifeline[0],),
         )
 
