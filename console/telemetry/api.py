@@ -180,7 +180,7 @@ def _signal(known: Passport, scale: Scale) -> dict[str, Any]:
         "busy_at": scale.busy_at,
         "evict_at": scale.evict_at,
         "slo": scale.slo,
-        "headroom": scale.headroom(wire_value),
+        "headroom": scale.headroom(wire_value, known.is_idle),
     }
 
 

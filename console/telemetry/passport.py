@@ -27,6 +27,8 @@ from console.telemetry.scales import Card, Scale, scales
 from console.workloads.models import OnlineInstance
 
 WEEK: Final = timedelta(days=7)
+# As agents.sysmonitor.signals: below, a card lowers its clock to save power.
+IDLE_UTIL_PERCENT: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ class Passport:
         if self.live.state == GpuState.DISABLED and not self.gpu.disabled:
             return "QUARANTINED"
         return self.live.state
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the card runs so little that its clock says nothing."""
+        util = self.live.gpu_util_percent if self.live else None
+        return util is not None and util <= IDLE_UTIL_PERCENT
 
     @property
     def silence(self) -> str:
@@ -130,6 +138,11 @@ class Passport:
     @property
     def mode(self) -> SharingMode:
         return sharing.effective_mode(self.gpu)
+
+    @property
+    def mode_word(self) -> str:
+        """`Not now: mode observe`."""
+        return f"Not now: mode {self.mode}"
 
     @property
     def forbidding_fact(self) -> str:

@@ -28,6 +28,8 @@ ORDER: Final = (
     Signal.POWER,
     Signal.PCIE_RX,
 )
+# Only listed where a policy sets a limit on them.
+_IF_JUDGED: Final = frozenset({Signal.SM_OCCUPANCY})
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,16 @@ class Scale:
         """A value off the wire in the unit of this scale."""
         return None if wire_value is None else wire_value / self.per
 
-    def headroom(self, wire_value: float | None) -> str:
-        """`12 ms`, `over by 3 ms`; why there is none to tell when there is no limit or value."""
+    def headroom(self, wire_value: float | None, idle: bool = False) -> str:
+        """`12 ms`, `over by 3 ms`; why there is none to tell when there is no limit or value.
+
+        The clock of an idle card is low to save power, so nobody judges it.
+        """
         value = self.shown(wire_value)
         if self.evict_at is None:
             return self.limit_text or "not in the policy"
-        if value is None:
-            return ""
+        if value is None or (idle and self.falling):
+            return "" if value is None else "idle, not judged"
         left = value - self.evict_at if self.falling else self.evict_at - value
         unit = "points" if self.unit == "%" else self.unit
         text = figures.quantity(abs(left), unit, self.digits)
@@ -104,8 +109,9 @@ def scales(
     card: Card, thresholds: Mapping[Signal, Threshold], memory_reserve_percent: float | None
 ) -> list[Scale]:
     """One a signal, in ORDER. Without a policy (reserve None) no limits are shown."""
+    shown = [signal for signal in ORDER if signal in thresholds or signal not in _IF_JUDGED]
     return [
-        _scale(signal, card, thresholds.get(signal), memory_reserve_percent) for signal in ORDER
+        _scale(signal, card, thresholds.get(signal), memory_reserve_percent) for signal in shown
     ]
 
 
@@ -165,5 +171,5 @@ def _limit_text(
     if signal is Signal.ONLINE_P99 and slo is None:
         return "no SLO here"
     if threshold is not None and whole is None:
-        return f"evicts at {threshold.upper:g} % of its most"
+        return f"evict at {threshold.upper:g} %"
     return ""

@@ -10,7 +10,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import condition, require_safe
 
-from agents.wire.names import Signal
 from console.accounts.access import SreRequest, allowed, missing
 from console.accounts.models import Role
 from console.inventory.models import Gpu
@@ -18,6 +17,7 @@ from console.telemetry import charts, layout, passport, timeline
 from console.telemetry.hub import hub
 from console.telemetry.layout import Layout
 from console.telemetry.passport import Passport
+from console.telemetry.scales import Scale
 
 GROUPS: Final = (
     ("pool", "Pool"),
@@ -77,21 +77,10 @@ def live_layout(request: SreRequest) -> HttpResponse:
 
 @require_safe
 def gpu_page(request: SreRequest, gpu_id: int) -> HttpResponse:
-    """The page; one of its parts when htmx asks for that."""
-    known = _passport(request, gpu_id)
-    part = PARTS.get(request.htmx.target or "")
-    if part:
-        return render(request, part, _context(request, known))
-    return render(request, "telemetry/gpu.html", _context(request, known))
-
-
-# Element of the page → the template that fills it.
-PARTS: Final = {
-    "gpu-head": "telemetry/_head.html",
-    "gpu-tenants": "telemetry/_tenants.html",
-    "gpu-timeline": "telemetry/_timeline.html",
-    "gpu-facts": "telemetry/_facts.html",
-}
+    """The page; only the parts that people change when htmx asks for its head."""
+    parts = request.htmx.target == "gpu-head"
+    template = "telemetry/_parts.html" if parts else "telemetry/gpu.html"
+    return render(request, template, _context(request, _passport(request, gpu_id)))
 
 
 def _passport(request: SreRequest, gpu_id: int) -> Passport:
@@ -106,7 +95,8 @@ def _context(request: SreRequest, known: Passport) -> dict[str, Any]:
     return {
         "gpu": gpu,
         "passport": known,
-        "signals": [(scale, _value(known, scale.signal)) for scale in known.scales],
+        "signals": [_signal(known, scale) for scale in known.scales],
+        "nearest": _nearest(known),
         "facts": passport.facts(known),
         "timeline": timeline.of(gpu),
         "trail": [
@@ -122,8 +112,18 @@ def _context(request: SreRequest, known: Passport) -> dict[str, Any]:
     }
 
 
-def _value(known: Passport, signal: Signal) -> float | None:
-    return known.live.signal(signal) if known.live else None
+def _signal(known: Passport, scale: Scale) -> tuple[Scale, float | None, str]:
+    value = known.live.signal(scale.signal) if known.live else None
+    return scale, scale.shown(value), scale.headroom(value, known.is_idle)
+
+
+def _nearest(known: Passport) -> str:
+    """`Memory, 3.4 GiB away`; empty when nothing is known."""
+    if known.live is None or known.live.nearest_signal is None:
+        return ""
+    signal = known.live.nearest_signal
+    scale = next(scale for scale in known.scales if scale.signal is signal)
+    return f"{scale.name}, {scale.headroom(known.live.signal(signal))} away"
 
 
 @require_safe
