@@ -37,7 +37,8 @@ app.conf.update(
         "reallocation.*": {"queue": "reallocation"},
         "telemetry.*": {"queue": "telemetry"},
     },
-    task_acks_late=True,
+    # A worker that acknowledges on a connection that broke meanwhile would end.
+    task_acks_late=False,
     worker_prefetch_multiplier=1,
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_hijack_root_logger=False,

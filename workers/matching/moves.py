@@ -86,7 +86,7 @@ def speeds(running: Sequence[RunningFacts], gpus: Sequence[GpuFacts]) -> Floats:
     """
     left = [100.0 - gpu.online.sm_percent - gpu.rules.sm_reserve_percent for gpu in gpus]
     share = [
-        max(shares.LEAST_PERCENT, min(one.share_percent, complement)) / 100.0
+        max(shares.LEAST, min(one.share_percent, complement)) / 100.0
         for one, complement in zip(running, left, strict=True)
     ]
     online = load_of([gpu.online for gpu in gpus])

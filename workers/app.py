@@ -1,0 +1,60 @@
+"""The Celery processes: `celery -A workers.app worker` and `… beat`, any number of each.
+
+Beat only rings; each task takes a database lease first, so a bell rung twice does its work once.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+django.setup()
+
+from celery.signals import beat_init, worker_ready  # noqa: E402
+from django.conf import settings  # noqa: E402
+
+from agents.wire.ready import notify_ready  # noqa: E402
+from console import doorbell  # noqa: E402
+from console.queue import app  # noqa: E402
+from workers import watchdog  # noqa: E402
+from workers.tasks import (  # noqa: E402, F401  (importing a module registers its tasks)
+    audit,
+    evictions,
+    imports,
+    matching,
+    nodes,
+    reallocation,
+    telemetry,
+)
+
+# Task, and how often it is rung in seconds. A bell that nobody heard by the next one is void.
+PERIODS: Final = (
+    (doorbell.RUN_ROUND, settings.ROUND_PERIOD_S),
+    (reallocation.REALLOCATE, settings.REALLOCATION_PERIOD_S),
+    (telemetry.SAMPLE_FLEET, settings.FLEET_SAMPLE_PERIOD_S),
+    (doorbell.TICK_EVICTIONS, 1),
+    (nodes.SWEEP_NODES, 2),
+    (doorbell.SEAL_AUDIT, 5),
+    (doorbell.RUN_IMPORT, 10),
+)
+
+app.conf.beat_schedule = {
+    name: {"task": name, "schedule": period_s, "options": {"expires": period_s}}
+    for name, period_s in PERIODS
+}
+
+
+def worker_is_ready(sender: Any, **kwargs: Any) -> None:
+    watchdog.start(sender)
+    notify_ready()
+
+
+def beat_is_ready(**kwargs: Any) -> None:
+    notify_ready()
+
+
+worker_ready.connect(worker_is_ready)
+beat_init.connect(beat_is_ready)

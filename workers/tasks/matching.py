@@ -1,0 +1,17 @@
+"""Rounds: the shadow one first, so that what really happens has the last word on waiting jobs."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from console.doorbell import RUN_ROUND
+from console.scheduling import rounds
+from console.scheduling.models import Round
+from workers.matching.decide import decide
+from workers.tasks.register import holder, task
+
+
+@task(RUN_ROUND)
+def run_round(trigger: str = "schedule") -> None:
+    for kind in (Round.Kind.SHADOW, Round.Kind.ENFORCE):
+        rounds.run_round(kind, trigger, timezone.now(), holder(), decide)
