@@ -58,10 +58,10 @@ def make(name: str, target: str, deadline_s: float) -> Stage:
 
 def pytest(name: str, *arguments: str, deadline_s: float, needs: str = "") -> Stage:
     report = REPORTS / f"{name}.xml"
+    output = ("-q", f"--junitxml={report}", "--durations=5", "--durations-min=2")
     # The database is made anew, and goes with its server: some tests leave a connection open.
-    common = ("-q", f"--junitxml={report}", "--durations=5", "--durations-min=2")
-    common += ("--create-db", "--reuse-db")
-    command = (sys.executable, "-m", "pytest", *common, *arguments)
+    database = ("--create-db", "--reuse-db")
+    command = (sys.executable, "-m", "pytest", *output, *database, *arguments)
     return Stage(name, command, deadline_s, frozenset(needs.split()), report)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from agents.wire.version import VERSION
 from console import doorbell
+from console.queue import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("agents", "console", "workers")
@@ -115,9 +117,7 @@ def test_the_web_process_loads_no_solver_and_no_trainer():
 
 
 def test_every_bell_has_a_task_that_hears_it():
-    from workers.app import app
-
-    app.loader.import_default_modules()
+    importlib.import_module("workers.app")
     rung = {name for name in vars(doorbell).values() if isinstance(name, str) and is_task(name)}
     assert rung - set(app.tasks) == set()
 

@@ -58,5 +58,4 @@ def test_the_agent_alone_owns_the_package_agents(source, tmp_path):
 def test_muxflow_brings_console_and_workers(source, tmp_path):
     wheel = build(source, tmp_path)
     assert packages(wheel) == {"console", "workers"}
-    assert "muxflow = console.cli.__main__:main" in read(wheel, "entry_points.txt")
     assert "Requires-Dist: Django" in read(wheel, "METADATA")
