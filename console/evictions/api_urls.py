@@ -1,5 +1,10 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from rest_framework.routers import SimpleRouter
 
-urlpatterns: list[URLPattern] = []
+from console.evictions import api
+
+router = SimpleRouter()
+router.register("evictions", api.EvictionViewSet)
+
+urlpatterns = router.urls

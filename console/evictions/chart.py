@@ -36,6 +36,7 @@ _NAMES: Final = {
 }
 # Where limits are drawn in the unit shown; the power limit is a share of a card's own.
 _IN_PERCENT: Final = (Signal.SM_ACTIVITY, Signal.GPU_UTIL, Signal.MEMORY, Signal.TEMPERATURE)
+_RANGES: Final = {"%": [0, 100], "ms": [None, None]}
 # The forecast reaches to the deadline, within these.
 FORECAST_S: Final = (120.0, 300.0)
 
@@ -72,7 +73,7 @@ def options(eviction: Eviction, service: OnlineService | None, now: datetime) ->
         "series": series,
         "unit": unit,
         "digits": 0,
-        "range": [None if unit == "ms" else 0, None],
+        "range": _RANGES.get(unit, [0, None]),
         "thresholds": _limits(eviction, signal, service),
         "marks": _marks(eviction, now),
     }

@@ -156,6 +156,12 @@ def furthest(reached: str, phase: Phase) -> Phase:
     return max(Phase(reached), phase, key=PHASES.index)
 
 
+def is_more_urgent(origin: Origin, than: Origin) -> bool:
+    """An emergency outranks an overload, and both outrank whatever the console wanted."""
+    rank = {Origin.EMERGENCY: 2, Origin.OVERLOAD: 1}
+    return rank.get(origin, 0) > rank.get(than, 0)
+
+
 def wants_review(origin: Origin) -> bool:
     """True for what no person decided and no lane could stop."""
     return origin in AGENT_ORIGINS

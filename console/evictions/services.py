@@ -417,15 +417,16 @@ def _begun_by_agent(
 def _escalate(
     eviction: Eviction, node: Node, origin: Origin, actor: Actor, now: datetime
 ) -> Eviction | None:
+    """A stop that is under way becomes more urgent; it keeps its id."""
     if eviction.gpu.node_id != node.pk:
         return None
-    milder = Eviction.objects.filter(pk=eviction.pk, state__in=lifecycle.OPEN).exclude(
-        origin=Origin.EMERGENCY
-    )
-    if origin is Origin.EMERGENCY and milder.update(origin=origin, review=Eviction.Review.WANTED):
-        reason = f"was {eviction.origin}"
-        _tell(eviction, actor, "eviction.escalate", now, reason=reason)
+    was = Origin(eviction.origin)
+    if not lifecycle.is_more_urgent(origin, was):
+        return eviction
+    same = Eviction.objects.filter(pk=eviction.pk, state__in=lifecycle.UNDER_WAY, origin=was)
+    if same.update(origin=origin, review=Eviction.Review.WANTED):
         eviction.origin, eviction.review = origin, Eviction.Review.WANTED
+        _tell(eviction, actor, "eviction.escalate", now, reason=f"was {was}")
     return eviction
 
 
@@ -449,8 +450,9 @@ def agent_phase(node: Node, report: NodeReport, now: datetime) -> Eviction | Non
 
 
 def _phase_facts(eviction: Eviction, phase: Phase, report: NodeReport) -> dict[str, Any]:
-    facts: dict[str, Any] = {"phase": lifecycle.furthest(eviction.phase, phase)}
-    if report.data.get("lost_work_s") is not None:
+    furthest = lifecycle.furthest(eviction.phase, phase)
+    facts: dict[str, Any] = {"phase": furthest}
+    if furthest is phase and report.data.get("lost_work_s") is not None:
         facts["lost_work_s"] = report.data["lost_work_s"]
     if phase is Phase.MEMORY_RETURNED and eviction.freed_bytes is None:
         facts["freed_bytes"] = report.data.get("memory_bytes") or eviction.placement.memory_bytes

@@ -8,22 +8,22 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import Http404, HttpResponse, JsonResponse
+from django.shortcuts import get_list_or_404, get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from agents.wire.names import Origin, PlacementState
-from console import figures
 from console.accounts import access
 from console.accounts.access import SreRequest
 from console.accounts.models import Role
 from console.audit import services as audit
 from console.errors import Refused
-from console.evictions import chart, history, inbox, opened, services
+from console.evictions import chart, evidence, history, inbox, opened, services
 from console.evictions.models import Eviction
 from console.inventory.models import Gpu
+from console.pages import act, dialog, reason_of
 from console.scheduling.models import Placement
 
 HISTORY_ROWS = 50
@@ -46,18 +46,12 @@ def eviction(request: SreRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def approve(request: SreRequest, pk: UUID) -> HttpResponse:
-    def act(reason: str) -> Any:
-        return services.approve(pk, request.user, reason, timezone.now())
-
-    return _decide(request, pk, act)
+    return _decide(request, pk, lambda why: services.approve(pk, request.user, why, timezone.now()))
 
 
 @require_POST
 def keep(request: SreRequest, pk: UUID) -> HttpResponse:
-    def act(reason: str) -> Any:
-        return services.keep(pk, request.user, reason, timezone.now())
-
-    return _decide(request, pk, act)
+    return _decide(request, pk, lambda why: services.keep(pk, request.user, why, timezone.now()))
 
 
 @require_POST
@@ -68,11 +62,13 @@ def undo(request: SreRequest, pk: UUID) -> HttpResponse:
 @require_POST
 def review(request: SreRequest) -> HttpResponse:
     """Marks the evictions named as looked at, and goes back to where the person was."""
-    ids = [UUID(text) for text in request.POST.getlist("eviction")]
-    done = services.review(ids, request.user, reason_of(request), timezone.now())
-    messages.success(request, f"{done} marked as looked at.")
-    following = request.POST.get("next", "")
-    return redirect(following if following.startswith("/evictions/") else "evictions")
+    named = [_uuid(text) for text in request.POST.getlist("eviction")]
+    found = get_list_or_404(inbox.visible(request.user), pk__in=named)
+
+    def mark() -> None:
+        services.review([one.pk for one in found], request.user, reason_of(request), timezone.now())
+
+    return act(request, mark, "Marked as looked at.", "evictions")
 
 
 @require_http_methods(["GET", "POST"])
@@ -82,12 +78,16 @@ def eviction_new(request: SreRequest, gpu_id: int) -> HttpResponse:
     access.require(request.user, Role.APPROVER, gpu.node.pool)
     placement = _guest(gpu)
     if request.method == "GET":
-        return _ask(request, gpu, placement)
+        return dialog(request, "evictions/_new.html", opened.asking(gpu, placement))
     if placement is None:
         raise Http404(f"No offline job runs on {gpu}.")
     actor, reason = audit.person(request.user), reason_of(request)
-    asked = services.request(placement, Origin.POLICY, actor, reason, timezone.now())
-    return _go(request, reverse("eviction", args=[asked.pk]))
+    try:
+        asked = services.request(placement, Origin.POLICY, actor, reason, timezone.now())
+    except Refused as refusal:
+        messages.error(request, str(refusal))
+        return redirect("gpu", gpu.pk)
+    return redirect("eviction", asked.pk)
 
 
 @require_GET
@@ -95,12 +95,6 @@ def eviction_chart(request: SreRequest, pk: UUID) -> JsonResponse:
     found = _find(request, pk)
     service = next(iter(opened.services_on(found.gpu_id)), None)
     return JsonResponse(chart.options(found, service, timezone.now()))
-
-
-def reason_of(request: HttpRequest) -> str:
-    """`Owner asked: until Monday`: the chip, then the note."""
-    parts = (request.POST.get("reason", "").strip(), request.POST.get("note", "").strip())
-    return ": ".join(part for part in parts if part)
 
 
 # --- pages --------------------------------------------------------------------------------
@@ -123,9 +117,10 @@ def _page(
         context["inbox"] = inbox.read(request.user, now)
         if found is None and not group:
             found = _first(context["inbox"])
+    context["open_pk"] = found.pk if found else None
     if group:
         context |= opened.reviewing(group, request.user)
-    elif found is not None:
+    elif found is not None and target != "inbox":
         context |= _facts_of(found, request.user, now)
     template = _PARTS.get(target or "", "evictions/page.html")
     status = 409 if error else 200
@@ -152,7 +147,7 @@ def _facts_of(found: Eviction, user: Any, now: Any) -> dict[str, Any]:
         "reasons": opened.REASONS,
         "budget": opened.budget_left(found, page.lane, now),
         "chart": _chart(page, now),
-        "facts": _facts(page),
+        "facts": evidence.facts(found),
     }
 
 
@@ -167,22 +162,6 @@ def _chart(page: opened.Opened, now: Any) -> dict[str, str] | None:
     }
 
 
-def _facts(page: opened.Opened) -> list[tuple[str, Any]]:
-    known = page.eviction.evidence
-    facts = [
-        ("Signal", known.get("signal")),
-        ("Value", known.get("value")),
-        ("Limit", known.get("limit")),
-        ("Reaction", _milliseconds(page.eviction.reaction_ms)),
-        ("Round", page.eviction.round_id),
-    ]
-    return [(word, value) for word, value in facts if value is not None]
-
-
-def _milliseconds(value: float | None) -> str | None:
-    return None if value is None else figures.quantity(value, "ms")
-
-
 def _history(request: SreRequest) -> HttpResponse:
     found = history.find(inbox.visible(request.user), request.GET)
     page = Paginator(found, HISTORY_ROWS).get_page(request.GET.get("page"))
@@ -191,21 +170,14 @@ def _history(request: SreRequest) -> HttpResponse:
     return render(request, "evictions/history.html", context)
 
 
-def _ask(request: SreRequest, gpu: Gpu, placement: Placement | None) -> HttpResponse:
-    context = opened.asking(gpu, placement)
-    dialog = request.htmx and not request.htmx.boosted
-    template = "evictions/_new.html" if dialog else "evictions/new.html"
-    return render(request, template, context)
-
-
 # --- decisions ----------------------------------------------------------------------------
 
 
-def _decide(request: SreRequest, pk: UUID, act: Callable[[str], Any]) -> HttpResponse:
+def _decide(request: SreRequest, pk: UUID, decide: Callable[[str], Any]) -> HttpResponse:
     """Do it, and show the eviction as it is now; 409 with the fresh one when it could not be."""
     found = _find(request, pk)
     try:
-        act(reason_of(request))
+        decide(reason_of(request))
     except Refused as refusal:
         return _page(request, _find(request, pk), chosen=True, error=str(refusal))
     if not request.htmx:
@@ -221,13 +193,13 @@ def _find(request: SreRequest, pk: UUID) -> Eviction:
     return get_object_or_404(mine, pk=pk)
 
 
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Http404(f"{text!r} names no eviction.") from None
+
+
 def _guest(gpu: Gpu) -> Placement | None:
     live = Placement.objects.filter(gpu=gpu).exclude(state=PlacementState.ENDED)
     return live.select_related("job", "gpu__node__pool__policy__current__policy").first()
-
-
-def _go(request: SreRequest, url: str) -> HttpResponse:
-    """Onward, also when htmx asked from a dialog."""
-    if not request.htmx:
-        return redirect(url)
-    return HttpResponse(status=204, headers={"HX-Redirect": url})

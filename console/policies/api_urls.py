@@ -1,5 +1,10 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from rest_framework.routers import SimpleRouter
 
-urlpatterns: list[URLPattern] = []
+from console.policies import api
+
+router = SimpleRouter()
+router.register("policies", api.PolicyViewSet)
+
+urlpatterns = router.urls

@@ -59,6 +59,12 @@ def require_author(user: User, policy: Policy) -> None:
         access.require(user, Role.POLICY_AUTHOR, pool)
 
 
+def require_seen(policy: Policy, number: int | str) -> None:
+    """Raises SomebodyWasFirst unless the author saw the version that is still in force."""
+    if policy.current and str(number) != str(policy.current.number):
+        raise somebody_was_first(policy)
+
+
 def _check(body: PolicyBody, seen: PolicyBody | None, reason: str) -> None:
     if errors := rules.check(body):
         raise Invalid("The policy was not saved: some values do not fit.", errors)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -17,6 +17,7 @@ from console.accounts import access
 from console.accounts.access import SreRequest
 from console.accounts.models import Role, User
 from console.errors import Invalid, SomebodyWasFirst
+from console.pages import reason_of
 from console.policies import fleet, form, rules, services, words
 from console.policies.models import Policy, PolicyVersion
 from console.policies.rules import PolicyBody
@@ -64,9 +65,9 @@ def policy_edit(request: SreRequest, slug: str) -> HttpResponse:
         preset = rules.presets(settings.MUXFLOW_DEMO).get(request.GET.get("from", ""))
         return _form(request, found, preset or was, was)
     try:
-        _require_seen(found, request.POST.get("seen", ""))
+        services.require_seen(found, request.POST.get("seen", ""))
         version = services.save_version(
-            found, form.read(request.POST, was), request.user, _reason(request), timezone.now()
+            found, form.read(request.POST, was), request.user, reason_of(request), timezone.now()
         )
     except SomebodyWasFirst as first:
         return _form(request, found, was, was, typed=request.POST, error=str(first), status=409)
@@ -81,17 +82,6 @@ def _find(slug: str) -> tuple[Policy, PolicyBody]:
     if body is None:
         raise Http404(f"Policy {found} has no version yet.")
     return found, body
-
-
-def _require_seen(found: Policy, seen: str) -> None:
-    """The form was filled in beside the version that is still in force."""
-    if found.current and seen != str(found.current.number):
-        raise services.somebody_was_first(found)
-
-
-def _reason(request: HttpRequest) -> str:
-    parts = (request.POST.get("reason", "").strip(), request.POST.get("note", "").strip())
-    return ": ".join(part for part in parts if part)
 
 
 # --- one policy ---------------------------------------------------------------------------

@@ -87,6 +87,23 @@ def test_an_emergency_with_the_id_of_an_overload_escalates_it():
     assert Entry.objects.filter(action="eviction.escalate").count() == 1
 
 
+@pytest.mark.parametrize("origin", [Origin.OVERLOAD, Origin.EMERGENCY])
+def test_a_stop_that_the_console_ordered_escalates_under_its_own_id(origin):
+    ordered = a_dispatched()
+    start = a_start(ordered.placement, origin, eviction_id=ordered.pk)
+    services.agent_started(ordered.gpu.node, start, after(12))
+    row = fresh(ordered)
+    assert (row.origin, row.state) == (origin, State.DISPATCHED)
+    assert row.review == Eviction.Review.WANTED
+
+
+def test_an_emergency_does_not_become_an_overload():
+    emergency = started(a_placement(), Origin.EMERGENCY)
+    again = a_start(emergency.placement, Origin.OVERLOAD, eviction_id=emergency.pk)
+    services.agent_started(emergency.gpu.node, again, after(2))
+    assert fresh(emergency).origin == Origin.EMERGENCY
+
+
 def test_the_phases_of_a_stop_are_kept_once_each_by_the_agents_clock():
     eviction = a_dispatched()
     for number, phase in enumerate(PHASES):
@@ -109,9 +126,9 @@ def test_the_first_phase_shows_that_the_node_took_it():
 
 def test_a_late_phase_never_moves_the_stop_back():
     eviction = a_dispatched()
-    report_phase(eviction, "GATED", 12)
-    report_phase(eviction, "SIGNALLED", 11)
-    assert fresh(eviction).phase == "GATED"
+    report_phase(eviction, "GATED", 12, lost_work_s=0.0)
+    report_phase(eviction, "SIGNALLED", 11, lost_work_s=840.0)
+    assert (fresh(eviction).phase, fresh(eviction).lost_work_s) == ("GATED", 0.0)
     assert EvictionPhase.objects.count() == 2
 
 

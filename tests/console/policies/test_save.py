@@ -64,12 +64,15 @@ def test_saving_tells_the_nodes_of_its_pools_and_no_others():
 
 def test_saving_leaves_an_entry_with_the_changes():
     policy = a_policy()
-    services.save_version(policy, changed(policy), an_author(), "Trial", NOW)
+    old = services.body_of(policy.current).thresholds[Signal.MEMORY].upper
+    body = services.body_of(policy.current)
+    memory = msgspec.structs.replace(body.thresholds[Signal.MEMORY], upper=old + 1)
+    body = msgspec.structs.replace(body, thresholds=body.thresholds | {Signal.MEMORY: memory})
+    services.save_version(policy, body, an_author(), "Trial", NOW)
     entry = Entry.objects.get(action="policy.save_version")
     assert (entry.actor, entry.reason) == ("user:ortega", "Trial")
     assert entry.data["changes"] == [
-        {"field": "thresholds.memory.lower", "old": 90.0, "new": 85.0},
-        {"field": "thresholds.memory.upper", "old": 95.0, "new": 92.0},
+        {"field": "thresholds.memory.upper", "old": old, "new": old + 1}
     ]
 
 
