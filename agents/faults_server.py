@@ -69,7 +69,8 @@ async def inject(fleet: Fleet, fault: Fault) -> str:
             name = fleet.world.spike(service, factor, duration_s)
             return f"The load of {name} is {factor:g} times as high for {duration_s:g} s."
         case KillNode(node, down_s):
-            _berth(fleet, node)
+            if _berth(fleet, node).agent is None:
+                raise NoSuchThing(f"{node} is down already")
             await fleet.lose(node, down_s)
             return f"{node} lost power; it boots again in {down_s:g} s."
         case CutConsole(node, duration_s):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from agents import stopping
 from agents.actuators.base import Condition, JobFacts, Limits
 from agents.reconciler import Known, Life
@@ -68,10 +70,14 @@ class Surroundings:
 
 
 def recovered(record: Record) -> Guest:
-    """A stop that was under way goes on where it was."""
-    under_way = record.stopping
-    stop = None if under_way is None else stopping.from_dict(under_way.machine)
-    return Guest(record, JobFacts(Condition.STARTING), stop)
+    """A stop that was under way goes on where it was; one that makes no sense begins anew."""
+    starting = JobFacts(Condition.STARTING)
+    if record.stopping is None:
+        return Guest(record, starting)
+    try:
+        return Guest(record, starting, stopping.from_dict(record.stopping.machine))
+    except ValueError:
+        return Guest(msgspec.structs.replace(record, stopping=None), starting)
 
 
 def end_reason(facts: JobFacts) -> EndReason:

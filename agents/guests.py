@@ -19,7 +19,7 @@ from agents.reconciler import Stop
 from agents.stopping import StopActionKind
 from agents.wire.ids import uuid7
 from agents.wire.messages import PlacementStatus
-from agents.wire.names import EndReason, EventKind, Origin, Phase, PlacementState
+from agents.wire.names import EndReason, EventKind, Origin, PlacementState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from agents.stopping import StopAction, Stopped
     from agents.sysmonitor.monitor import Action as Verdict
     from agents.wire.messages import DesiredPlacement
+    from agents.wire.names import Phase
     from agents.wire.policy import AgentPolicy
 
 log = logging.getLogger(__name__)
 
-# Nothing was done to the job yet: an exit of its own is an exit of its own.
-UNTOUCHED: Final = frozenset({None, Phase.ACCEPTED})
 URGENCY: Final = {Origin.OVERLOAD: 1, Origin.EMERGENCY: 2}
 # Duty moves on every sample; a change too small to matter is not worth a write to the job.
 DUTY_STEP_PERCENT: Final = 0.5
@@ -55,8 +54,9 @@ class Guests:
         for record in self._ledger:
             if record.ended is None:
                 self._runtime.adopt(record.placement)
-                self._guests[record.placement.placement_id] = recovered(record)
-        self.observe(now)
+                guest = recovered(record)
+                self._guests[guest.placement_id] = guest
+                self.observe(guest, now)
 
     def __iter__(self) -> Iterator[Guest]:
         return iter(tuple(self._guests.values()))
@@ -77,37 +77,26 @@ class Guests:
 
     # --- what is seen -------------------------------------------------------------------
 
-    def observe(self, now: float) -> None:
-        """Looks at every job; one that ended by itself is accounted for at once."""
-        for guest in self:
-            guest.facts = self._runtime.observe(guest.placement_id, now)
-            if guest.facts.condition is Condition.ALIVE and not guest.record.started:
-                self._note_started(guest)
-            if guest.gone and guest.stop is None:
-                self._end(guest, end_reason(guest.facts))
-            elif guest.gone:
-                self._note_finished_first(guest)
-
-    def _note_started(self, guest: Guest) -> None:
-        self._put(guest, msgspec.structs.replace(guest.record, started=True))
-        self._tell(EventKind.PLACEMENT_STARTED, guest, {"pid": guest.facts.pid})
-
-    def _note_finished_first(self, guest: Guest) -> None:
-        under_way, stop = guest.record.stopping, guest.stop
-        if under_way and stop and stop.phase in UNTOUCHED and guest.facts.exit_code == 0:
-            finished = msgspec.structs.replace(under_way, end_reason=EndReason.FINISHED)
-            self._put(guest, msgspec.structs.replace(guest.record, stopping=finished))
+    def observe(self, guest: Guest, now: float) -> None:
+        """Looks at one job; if it ended by itself it is accounted for at once."""
+        guest.facts = self._runtime.observe(guest.placement_id, now)
+        if guest.facts.condition is Condition.ALIVE and not guest.record.started:
+            self._put(guest, msgspec.structs.replace(guest.record, started=True))
+            self._tell(EventKind.PLACEMENT_STARTED, guest, {"pid": guest.facts.pid})
+        if guest.gone and guest.stop is None:
+            self._end(guest, end_reason(guest.facts))
 
     # --- what is planned ----------------------------------------------------------------
 
     def start(
         self, action: Start, policy: AgentPolicy, commit: Callable[[], None], now: float
     ) -> None:
-        """The intent is on disk before anything runs. Raises what `commit` raises."""
+        """The intent is on disk before anything runs. Raises what `commit` raises: then nothing
+        was started, and the next look at the job finds that it never ran."""
         guest = Guest(Record(action.placement), JobFacts(Condition.STARTING))
         self._ledger.put(guest.record)
-        commit()
         self._guests[guest.placement_id] = guest
+        commit()
         try:
             self._runtime.start(action.placement)
         except StartFailed as failure:
@@ -313,7 +302,7 @@ class Guests:
         under_way, facts = guest.record.stopping, guest.facts
         ended = Ended(
             reason,
-            facts.why or ("" if under_way is None else under_way.why),
+            facts.why if under_way is None else under_way.why,
             facts.exit_code,
             facts.unsaved_work_s,
             facts.progress,
@@ -342,12 +331,9 @@ class Guests:
 
     def statuses(self, desired: Iterable[DesiredPlacement]) -> tuple[PlacementStatus, ...]:
         """All that the ledger knows, then what is desired and has not begun."""
-        known = tuple(self._status(record) for record in self._ledger)
-        waiting = (one for one in desired if one.placement_id not in self._ledger)
-        return (
-            *known,
-            *(PlacementStatus(one.placement_id, PlacementState.DESIRED) for one in waiting),
-        )
+        begun = (self._status(record) for record in self._ledger)
+        waiting = (one.placement_id for one in desired if one.placement_id not in self._ledger)
+        return (*begun, *(PlacementStatus(one, PlacementState.DESIRED) for one in waiting))
 
     def _status(self, record: Record) -> PlacementStatus:
         guest = self._guests.get(record.placement.placement_id)

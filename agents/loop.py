@@ -12,6 +12,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from agents.complaints import Complaints
 from agents.faults_server import serve_faults
 from agents.wire.ready import notify_ready
 
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from agents.state import StateFile
 
 log = logging.getLogger(__name__)
+complaints = Complaints()
 
 TICK_S: Final = 0.1
 TICKS_PER_SAMPLE: Final = 2
 TICKS_PER_SECOND: Final = 10
 # A loop this late has missed samples; it goes on from now instead of catching up.
 LATE_S: Final = 0.5
-SAY_LATE_EVERY_S: Final = 30.0
 
 
 async def run(fleet: Fleet, state: StateFile, config: Config) -> None:
@@ -64,16 +65,15 @@ def _read_lifeline(lifeline_fd: int, ending: asyncio.Event) -> None:
 
 async def beat(fleet: Fleet, state: StateFile, ending: asyncio.Event) -> None:
     """Ticks until `ending` is set."""
-    tick, due, said_at = 0, time.monotonic(), float("-inf")
+    tick, due = 0, time.monotonic()
     while not ending.is_set():
         now = time.monotonic()
         _tick(fleet, tick, now)
         _commit(state)
         tick, due = tick + 1, due + TICK_S
         if now - due > LATE_S:
-            if now - said_at > SAY_LATE_EVERY_S:
+            if complaints.due("late"):
                 log.warning("%.1f s late: this machine is too slow or too busy", now - due)
-                said_at = now
             due = now
         await asyncio.sleep(max(0.0, due - time.monotonic()))
 
@@ -97,12 +97,14 @@ def _shielded(agent: NodeAgent, act: Callable[[float], None], now: float) -> Non
     """A defect that shows on one node does not leave the others unguarded."""
     try:
         act(now)
-    except Exception:
-        log.exception("%s: a step of its loop failed", agent.identity.name)
+    except Exception as error:
+        if complaints.due(f"{agent.identity.name} {error!r}"):
+            log.exception("%s: a step of its loop failed", agent.identity.name)
 
 
 def _commit(state: StateFile) -> None:
     try:
         state.commit()
     except sqlite3.Error as error:
-        log.error("what happened could not be written down: %s", error)
+        if complaints.due(str(error)):
+            log.error("what happened could not be written down: %s", error)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from agents import guard
+from agents.complaints import Complaints
 from agents.duty import next_duty
 from agents.guest import Surroundings
 from agents.guests import Guests
@@ -79,6 +80,7 @@ class NodeAgent:
             for gpu in identity.gpus
         }
         self._reporter = Reporter(self._orders, self._guests, self._guards, now, wall)
+        self._complaints = Complaints()
         self._sampled_at = now
         self._guests.recover(now)
         self._follow_orders()
@@ -86,6 +88,8 @@ class NodeAgent:
     # --- the console's side -------------------------------------------------------------
 
     def hello(self) -> Hello:
+        """What is said first on a connection; a status follows within a second."""
+        self._reporter.hurry()
         return hello(self.identity, self._orders, self._runtime, self._spool.last_seq)
 
     def received(self, envelope: Envelope, now: float) -> None:
@@ -111,7 +115,9 @@ class NodeAgent:
         reading = self._collector.collect(now)
         for gpu in reading.gpus if reading else ():
             self._guards[gpu.index].take(gpu, now)
-        self._guests.observe(now)
+        for guest in self._guests:
+            with self._contained():
+                self._guests.observe(guest, now)
         for guest in self._guests:
             with self._contained():
                 self._protect(self._guards[guest.placement.gpu_index], guest, dt_s, now)
@@ -195,8 +201,9 @@ class NodeAgent:
         """A defect that shows on one GPU leaves neither the others nor the lease unguarded."""
         try:
             yield
-        except Exception:
-            log.exception("%s: a step for one of its GPUs failed", self.identity.name)
+        except Exception as error:
+            if self._complaints.due(repr(error)):
+                log.exception("%s: a step for one of its GPUs failed", self.identity.name)
 
     # --- what SysMonitor wants ----------------------------------------------------------
 

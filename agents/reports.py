@@ -62,14 +62,18 @@ class Reporter:
         wall: Callable[[], float],
     ) -> None:
         self._orders, self._guests, self._guards, self._wall = orders, guests, guards, wall
-        self._born = now
+        self._born, self._number = now, -1
         self._status_at = float("-inf")
         self._told: object = None
 
     def telemetry(self, now: float) -> Telemetry:
-        number = int((now - self._born) / TELEMETRY_PERIOD_S)
+        self._number = max(self._number + 1, int((now - self._born) / TELEMETRY_PERIOD_S))
         samples = tuple(self._sample(each) for each in self._guards.values())
-        return Telemetry(number, self._wall(), samples)
+        return Telemetry(self._number, self._wall(), samples)
+
+    def hurry(self) -> None:
+        """The next status is due at once."""
+        self._status_at = float("-inf")
 
     def status(self, now: float) -> Status | None:
         """None when nothing of note changed since the last one, and that is fresh enough."""

@@ -140,7 +140,7 @@ class Jobs:
         self.facts[placement.placement_id] = JobFacts(self.after_adoption, pid=4_242)
 
     def observe(self, placement_id: str, now: float) -> JobFacts:
-        return self.facts[placement_id]
+        return self.facts.get(placement_id, JobFacts(Condition.NEVER_RAN))
 
     def limits(self, placement_id: str) -> Limits:
         return Limits(sm_share_percent=40.0)

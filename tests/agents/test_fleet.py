@@ -134,6 +134,13 @@ async def test_a_node_that_lost_power_comes_back_without_its_jobs(console, ask):
     assert ended[0].data["reason"] == EndReason.LOST
 
 
+async def test_a_node_that_is_down_cannot_lose_power_again(console, ask):
+    await ask(faults.KillNode("node-01", down_s=0.5))
+    answer = await ask(faults.KillNode("node-01", down_s=0.5))
+    assert "down already" in answer.error
+    await until(lambda: len(console.hellos) == 2)
+
+
 async def test_a_node_cut_from_the_console_lives_on(console, ask):
     await run_a_job(console)
     assert (await ask(faults.CutConsole("node-01", duration_s=0.5))).ok

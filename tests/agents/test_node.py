@@ -88,7 +88,9 @@ def test_when_the_intent_cannot_be_written_nothing_starts(stage, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(stage.state, "commit", _disk_full)
         stage.order(desired(placement(), generation=2))
+    stage.run(2)
     assert "start" not in stage.jobs.asked
+    assert stage.job().end_reason is EndReason.NEVER_STARTED
 
 
 def _disk_full():
