@@ -18,6 +18,8 @@ from console.policies import services as policies
 from console.workloads import services as workloads
 from console.workloads.models import OfflineJob
 
+FAMILIES = 200
+
 
 def everything(path: Path, folder: Path, password: str, now: datetime) -> None:
     people.create(password)
@@ -40,10 +42,14 @@ def _enrol(folder: Path) -> None:
 
 
 def refill_queue(count: int, now: datetime) -> None:
-    """Submit jobs like those of the cluster file, under the next free numbers."""
-    models = list(OfflineJob.objects.exclude(pools__contains="lab").order_by("id")[:200])
-    if not models:
-        return
-    chosen = random.Random(OfflineJob.objects.count()).choices(models, k=count)
-    for number, model in enumerate(chosen, start=OfflineJob.objects.count() + 1):
+    """Submit jobs like those of the cluster file, each with the next free number.
+
+    One in ten is a real process for the node that runs such.
+    """
+    simulated = list(OfflineJob.objects.filter(command=[]).order_by("id")[:FAMILIES])
+    processes = list(OfflineJob.objects.exclude(command=[]).order_by("id")[:FAMILIES])
+    taken = OfflineJob.objects.count()
+    for number in range(taken + 1, taken + count + 1):
+        like = processes if processes and number % 10 == 0 else simulated
+        model = random.Random(number).choice(like)
         workloads.resubmit(model, f"{model.name.rsplit('-', 1)[0]}-{number}", now)

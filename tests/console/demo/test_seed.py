@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agents.contention.cluster import build_cluster
+from agents.wire import cluster as cluster_file
+from agents.wire import credentials
+from console.demo import people, seed
+from console.inventory.models import Gpu, Node
+from console.workloads.models import OfflineJob
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "cluster.json"
+    path.write_bytes(cluster_file.encode(build_cluster(2, 4, seed=7)))
+    seed.everything(path, tmp_path, "a long password", NOW)
+    return tmp_path
+
+
+def test_every_gpu_starts_at_observe(folder: Path) -> None:
+    assert set(Gpu.objects.values_list("sharing_mode", "node__pool__sharing_mode")) == {
+        ("observe", "observe")
+    }
+
+
+def test_each_node_gets_credentials_that_only_the_owner_reads(folder: Path) -> None:
+    fleet = credentials.decode((folder / "fleet.json").read_bytes())
+    real = credentials.decode((folder / "node-17.json").read_bytes())
+    assert {item.node for item in (*fleet, *real)} == set(
+        Node.objects.values_list("name", flat=True)
+    )
+    assert os.stat(folder / "fleet.json").st_mode & 0o077 == 0
+
+
+def test_there_is_a_person_for_each_role_of_the_menu(folder: Path) -> None:
+    assert all(people.with_role(role) for role in ("viewer", "approver", "admin"))
+    assert people.with_role("owner") is None
+
+
+def test_a_refill_adds_waiting_jobs_some_of_them_real_processes(folder: Path) -> None:
+    before = set(OfflineJob.objects.values_list("id", flat=True))
+    seed.refill_queue(40, NOW)
+    added = OfflineJob.objects.exclude(id__in=before)
+    assert added.filter(state="QUEUED").count() == 40
+    assert added.exclude(command=[]).count() == 4
+    assert len(set(added.values_list("name", flat=True))) == 40
