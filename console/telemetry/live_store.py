@@ -80,7 +80,7 @@ def unpack(data: bytes) -> Shared | None:
     """None when a process of another version wrote it, or it is broken."""
     try:
         blob = _decoder.decode(data)
-        return Shared(
+        shared = Shared(
             blob.process,
             np.frombuffer(blob.ids, "<u4"),
             np.frombuffer(blob.at, "<f8"),
@@ -90,6 +90,9 @@ def unpack(data: bytes) -> Shared | None:
         )
     except (msgspec.DecodeError, ValueError):
         return None
+    columns = (shared.ids, shared.at, shared.state, shared.card_bytes, shared.values)
+    is_whole = len({len(column) for column in columns}) == 1 and blob.columns == len(COLUMNS)
+    return shared if is_whole else None
 
 
 async def exchange(

@@ -83,8 +83,12 @@ def _event(event: NodeEvent) -> Moment:
         return Moment(event.at, "GUARDED", "gpu", f"Frozen{_after(data)}", why)
     if event.kind == EventKind.THAWED:
         return Moment(event.at, "HEALTHY", "gpu", "Let go again", why)
-    missing = ", ".join(str(name) for name in data.get("missing", []))
-    return Moment(event.at, "NO_DATA", "gpu", "Signals missing", missing or why)
+    return Moment(event.at, "NO_DATA", "gpu", "Signals missing", _missing(data) or why)
+
+
+def _missing(data: Mapping[str, Any]) -> str:
+    names = data.get("missing")
+    return ", ".join(str(name) for name in names) if isinstance(names, list) else ""
 
 
 def _after(data: Mapping[str, Any]) -> str:

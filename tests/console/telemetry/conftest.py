@@ -1,18 +1,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
+import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
+import redis
 from django.db import connections
 
 from console import announce
+from console.demo import embedded
 from console.inventory import bell
 from console.telemetry import hub as hub_module
 from console.telemetry import live_store
 from console.telemetry.hub import Hub
-from tests.services import start_redis
 
 # Nothing listens here: what Redis's absence looks like.
 NO_REDIS = "redis://127.0.0.1:9/0"
@@ -46,15 +52,43 @@ async def hub(transactional_db, monkeypatch) -> AsyncIterator[Hub]:
         await hub.stop()
 
 
-@pytest.fixture(scope="session")
-def redis_url() -> Iterator[str]:
-    with start_redis() as url:
-        yield url
+@pytest.fixture
+def with_redis(settings) -> None:
+    """The real Redis, in a corner of its own."""
+    settings.REDIS_URL = os.environ["REDIS_URL"]
+    settings.REDIS_PREFIX = f"test-{secrets.token_hex(6)}"
+    live_store._client.cache_clear()
+
+
+class OwnRedis:
+    """A server that a test may kill and start again, at the same address."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = embedded.redis_server(folder)
+        self.url = self._server.url
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._server.command, stdout=subprocess.DEVNULL)
+        client = redis.Redis.from_url(self.url)
+        while True:
+            try:
+                client.ping()
+            except redis.ConnectionError:
+                time.sleep(0.02)
+            else:
+                client.close()
+                return
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
 
 @pytest.fixture
-def with_redis(redis_url, settings) -> str:
-    settings.REDIS_URL = redis_url
+def own_redis(tmp_path, settings) -> Iterator[OwnRedis]:
+    server = OwnRedis(tmp_path)
+    server.start()
+    settings.REDIS_URL = server.url
     live_store._client.cache_clear()
-    live_store._client().flushall()
-    return redis_url
+    yield server
+    server.kill()

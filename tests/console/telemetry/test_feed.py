@@ -1,0 +1,123 @@
+"""The browsers' socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import AnonymousUser
+
+from console.telemetry.feed import BrowserFeed
+from console.telemetry.hub import Hub
+from console.telemetry.routing import websocket_urlpatterns
+from tests.console.telemetry import cast
+from tests.console.telemetry.sockets import Socket
+from tests.wire.frames import SNAPSHOT, Frame, decode
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SOMEBODY = SimpleNamespace(is_authenticated=True)
+
+
+@pytest_asyncio.fixture
+async def watch(hub):
+    opened: list[Socket] = []
+
+    async def watch(user: Any = SOMEBODY) -> Socket:
+        socket = Socket(BrowserFeed.as_asgi(), "/ws/live/", user=user)
+        opened.append(socket)
+        assert await socket.open()
+        return socket
+
+    yield watch
+    for socket in opened:
+        await socket.hang_up()
+
+
+async def next_frame(socket: Socket) -> Frame:
+    while isinstance(message := await socket.receive(), str):
+        pass
+    return decode(message)
+
+
+async def next_told(socket: Socket, kind: str) -> dict[str, Any]:
+    while True:
+        message = await socket.receive()
+        if isinstance(message, str) and (body := json.loads(message))["type"] == kind:
+            return body
+
+
+async def with_fleet(hub: Hub) -> None:
+    await sync_to_async(cast.node)()
+    hub.start()
+    async with asyncio.timeout(3):
+        while not hub.layout.epoch:
+            await asyncio.sleep(0.01)
+
+
+async def test_without_a_sign_in_nothing_is_sent(watch):
+    socket = await watch(AnonymousUser())
+    assert await socket.closes_with() == 4401
+
+
+async def test_a_tab_starts_with_a_snapshot_and_goes_on_with_deltas(watch, hub):
+    await with_fleet(hub)
+    socket = await watch()
+    first, second = await next_frame(socket), await next_frame(socket)
+    assert (first.kind, len(first.cells)) == (SNAPSHOT, 2)
+    assert second.kind != SNAPSHOT
+    assert second.sequence == first.sequence + 1
+    assert first.epoch == hub.layout.epoch
+
+
+async def test_a_tab_that_asks_after_a_gap_gets_a_snapshot(watch, hub):
+    await with_fleet(hub)
+    socket = await watch()
+    await next_frame(socket)
+    await socket.send("snapshot")
+    async with asyncio.timeout(3):
+        while (await next_frame(socket)).kind != SNAPSHOT:
+            pass
+
+
+async def test_the_summary_counts_states_and_work(watch, hub):
+    await with_fleet(hub)
+    await sync_to_async(cast.job)()
+    socket = await watch()
+    while (summary := await next_told(socket, "summary")).get("queued") is None:
+        pass
+    assert summary["gpus"] == 2
+    assert summary["states"]["NO_DATA"] == 2
+    assert summary["sm_activity"] is None
+    assert (summary["queued"], summary["running"], summary["pending_evictions"]) == (1, 0, 0)
+
+
+async def test_events_of_other_processes_reach_the_tab(watch, hub):
+    await with_fleet(hub)
+    socket = await watch()
+    await hub._hear("muxflow:ui", b'{"op": "evictions", "id": 7}')
+    assert await next_told(socket, "event") == {"type": "event", "op": "evictions", "id": 7}
+
+
+async def test_nonsense_from_a_browser_is_counted(watch, hub):
+    socket = await watch()
+    await socket.send("drop table")
+    async with asyncio.timeout(3):
+        while not hub.refused.counts["browser: unknown message"]:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_tab_that_left_is_forgotten(watch, hub):
+    socket = await watch()
+    await socket.hang_up()
+    assert not hub._seats
+
+
+async def test_a_page_of_another_site_is_turned_away():
+    feed = next(url for url in websocket_urlpatterns if "live" in str(url.pattern)).callback
+    headers = [(b"origin", b"https://evil.example"), (b"host", b"127.0.0.1")]
+    assert not await Socket(feed, "/ws/live/", headers=headers).open()
