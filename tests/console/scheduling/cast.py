@@ -1,0 +1,113 @@
+"""A small fleet that shares, jobs that wait for it, and what its nodes tell."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from agents.wire.ids import uuid7
+from agents.wire.messages import Event, GpuStatus, PlacementStatus, Status
+from agents.wire.names import EventKind, GpuState, PlacementState
+from console.inventory.models import Gpu, Node, Pool
+from console.policies import services as policies
+from console.scheduling.models import Placement, Round
+from console.scheduling.plan import Plan
+from console.scheduling.rounds import run_round
+from console.scheduling.snapshot import Snapshot
+from console.telemetry.latest import LiveGpu
+from console.workloads.models import OfflineJob, Team
+from tests.console.inventory.cast import GIB, NOW, a_gpu, a_node, a_pool
+from workers.matching.decide import decide
+
+
+def a_sharing_pool(name: str = "web", mode: str = "enforce") -> Pool:
+    policies.ensure_defaults(NOW, demo=False)
+    return a_pool(name, sharing_mode=mode, policy=policies.default_policy())
+
+
+def sharing_gpus(count: int = 2, name: str = "node-01", mode: str = "enforce") -> list[Gpu]:
+    """GPUs of one connected node that take offline work."""
+    pool = a_sharing_pool(mode=mode)
+    node = a_node(name, pool, state="CONNECTED", source=Node.Source.AGENT)
+    return [a_gpu(node, index, sharing_mode=mode) for index in range(count)]
+
+
+def a_waiting_job(name: str = "resnet-31", **values: Any) -> OfflineJob:
+    team, _ = Team.objects.get_or_create(name="vision")
+    facts = {
+        "team": team,
+        "state": "QUEUED",
+        "state_since": NOW,
+        "submitted_at": NOW,
+        "sm_percent": 60,
+        "gpu_util_percent": 60,
+        "memory_bytes": 8 * GIB,
+        "work_s": 36_000,
+    }
+    return OfflineJob.objects.create(name=name, **facts | values)
+
+
+def a_running(job: OfflineJob, gpu: Gpu, **values: Any) -> Placement:
+    OfflineJob.objects.filter(pk=job.pk).update(state="PLACED")
+    facts = {
+        "state": "RUNNING",
+        "state_since": NOW,
+        "created_at": NOW,
+        "started_at": NOW,
+        "sm_share_percent": 60,
+        "memory_quota_bytes": 20 * GIB,
+    }
+    return Placement.objects.create(job=job, gpu=gpu, **facts | values)
+
+
+def live(*gpus: Gpu, **values: Any) -> dict[int, LiveGpu]:
+    """Fresh samples of idle GPUs, but for `values`."""
+    nothing = dict.fromkeys((field.name for field in fields(LiveGpu)), None)
+    idle = {"at": NOW.timestamp(), "age_s": 0.5, "state": GpuState.HEALTHY}
+    idle |= {"sm_online_percent": 0.0, "gpu_util_percent": 0.0, "memory_bandwidth_percent": 0.0}
+    return {gpu.pk: LiveGpu(**nothing | idle | {"gpu_id": gpu.pk} | values) for gpu in gpus}
+
+
+def a_round(
+    kind: Round.Kind = Round.Kind.ENFORCE,
+    holder: str = "worker-1",
+    now: datetime = NOW,
+    decided=decide,
+) -> Round | None:
+    return run_round(kind, "test", now, holder, decided)
+
+
+def nothing_decided(snapshot: Snapshot) -> Plan:
+    return Plan((), (), (), 0.0, 0.0, 0, {}, {})
+
+
+def a_status(node: Node, *placements: PlacementStatus, gpus: Any = (), **values: Any) -> Status:
+    facts: dict[str, Any] = {"nonce": "n", "observed_generation": 1, "policy_versions": {}}
+    return Status(gpus=tuple(gpus), placements=placements, **facts | values)
+
+
+def a_gpu_status(index: int = 0, state: GpuState = GpuState.HEALTHY, **values: Any) -> GpuStatus:
+    return GpuStatus(index, state, NOW.timestamp(), **values)
+
+
+def a_placement_status(
+    placement: Placement, state: PlacementState = PlacementState.RUNNING, **values: Any
+) -> PlacementStatus:
+    return PlacementStatus(str(placement.pk), state, **values)
+
+
+def an_end(placement: Placement, reason: str = "finished", **data: Any) -> Event:
+    return an_event(EventKind.PLACEMENT_ENDED, placement, reason=reason, **data)
+
+
+def an_event(kind: EventKind, placement: Placement, **data: Any) -> Event:
+    return Event(
+        seq=1,
+        event_id=str(uuid7()),
+        kind=kind,
+        at=NOW.timestamp(),
+        gpu_index=placement.gpu.index,
+        placement_id=str(placement.pk),
+        data=data,
+    )

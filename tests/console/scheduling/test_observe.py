@@ -1,0 +1,107 @@
+"""What a node's status changes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from agents.wire.names import EventKind, GpuState, PlacementState
+from console.scheduling import observed
+from tests.console.inventory.cast import NOW
+from tests.console.scheduling.cast import (
+    a_gpu_status,
+    a_placement_status,
+    a_running,
+    a_status,
+    a_waiting_job,
+    an_event,
+    sharing_gpus,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def running():
+    return a_running(a_waiting_job(), sharing_gpus(1)[0], state="DESIRED", started_at=None)
+
+
+def tell(placement, *reports, now=NOW, **values):
+    node = placement.gpu.node
+    node.refresh_from_db()
+    observed.apply_status(node, a_status(node, *reports, **values), now)
+    placement.refresh_from_db()
+    node.refresh_from_db()
+    return placement
+
+
+def test_limits_are_what_the_node_says(running):
+    report = a_placement_status(running, sm_share_percent=50.0, memory_quota_bytes=7)
+    tell(running, report)
+    assert (running.state, running.effective_sm_share_percent) == ("RUNNING", 50)
+    assert running.pending_sm_share_percent == 60, "the desired share waits for a restart"
+    assert running.effective_memory_quota_bytes == 7
+
+
+def test_a_share_in_effect_waits_for_nothing(running):
+    tell(running, a_placement_status(running, sm_share_percent=50.0))
+    tell(running, a_placement_status(running, sm_share_percent=60.0))
+    assert running.pending_sm_share_percent is None
+
+
+def test_the_same_status_again_writes_nothing(running, django_assert_num_queries):
+    status = [a_placement_status(running, progress=0.5)], [a_gpu_status()]
+    tell(running, *status[0], gpus=status[1])
+    node = running.gpu.node
+    with django_assert_num_queries(2):
+        message = a_status(node, *status[0], gpus=status[1])
+        observed.apply_status(node, message, NOW + timedelta(seconds=1))
+
+
+def test_progress_is_written_every_few_seconds(running):
+    tell(running, a_placement_status(running, progress=0.1))
+    tell(running, a_placement_status(running, progress=0.2), now=NOW + timedelta(seconds=1))
+    assert running.progress == 0.1
+    tell(running, a_placement_status(running, progress=0.3), now=NOW + timedelta(seconds=6))
+    assert running.progress == 0.3
+
+
+def test_a_new_state_is_written_at_once(running):
+    tell(running, a_placement_status(running))
+    tell(running, a_placement_status(running, PlacementState.FROZEN))
+    assert running.state == "FROZEN"
+
+
+def test_an_end_in_a_status_changes_nothing(running):
+    tell(running, a_placement_status(running, PlacementState.ENDED))
+    assert running.state == "DESIRED"
+
+
+def test_a_gpu_changes_its_state_with_its_reason(running):
+    status = a_gpu_status(state=GpuState.GUARDED, why="SM activity 99 %", degraded=("xid",))
+    tell(running, gpus=[status])
+    running.gpu.refresh_from_db()
+    assert (running.gpu.state, running.gpu.state_why) == ("GUARDED", "SM activity 99 %")
+    assert running.gpu.degraded == ["xid"]
+
+
+def test_a_node_observes_a_generation(running):
+    tell(running, observed_generation=7, policy_versions={"balanced@2": 2})
+    node = running.gpu.node
+    assert (node.observed_generation, node.observed_policies) == (7, {"balanced@2": 2})
+
+
+def test_a_start_is_told_by_an_event(running):
+    event = an_event(EventKind.PLACEMENT_STARTED, running, pid=7)
+    observed.placement_started(running.gpu.node, event, NOW)
+    running.refresh_from_db()
+    assert (running.state, running.started_at) == ("STARTING", NOW)
+
+
+def test_a_late_start_does_not_turn_back_what_runs(running):
+    tell(running, a_placement_status(running))
+    event = an_event(EventKind.PLACEMENT_STARTED, running, pid=7)
+    observed.placement_started(running.gpu.node, event, NOW)
+    running.refresh_from_db()
+    assert running.state == "RUNNING"
