@@ -48,7 +48,7 @@ def signed_in(client):
 
 
 def text_of(response) -> str:
-    return " ".join(unescape(response.content.decode()).replace("\u202f", " ").split())
+    return " ".join(unescape(response.content.decode()).split())
 
 
 def address(eviction: Eviction, step: str = "") -> str:
@@ -68,7 +68,7 @@ def test_the_inbox_opens_what_waits_with_both_choices_and_what_they_do(signed_in
     soon(a_proposal())
     page = text_of(signed_in(an_approver()).get(reverse("evictions")))
     assert "resnet-31 off node-01 / GPU 0" in page
-    assert "loses ≈ 14 min of unsaved work" in page.replace("\xa0", " ")
+    assert "loses ≈ 14 min of unsaved work" in page
     assert "Undo for 10 s, then dispatched" in page
     assert "Rule then silent here for 30 min" in page
     assert "it runs" in page
