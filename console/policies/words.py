@@ -106,8 +106,6 @@ def shown(path: str, value: Any) -> str:
     if isinstance(value, str):
         return _CHOICES.get(value, value)
     bounds, scale = bounds_of(path)
-    if bounds.unit == "s":
-        return figures.span(value)
     return figures.quantity(value * scale, bounds.unit, _digits(value * scale))
 
 

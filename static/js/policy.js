@@ -1,6 +1,6 @@
 // The policy form: thresholds as knobs over the present values of the matching GPUs, and the review beside it.
 // Without this file the form still works: numbers are typed and the server checks them.
-import { quantity, span } from "./figures.js";
+import { quantity } from "./figures.js";
 import { colour, el, glyph, onTheme } from "./kit.js";
 
 const BINS = 70;
@@ -136,7 +136,7 @@ function changed(input) {
 function shown(input, value) {
   if (input.matches("select")) return [...input.options].find((option) => option.value === value)?.textContent ?? value;
   if (value === "") return input.placeholder || "none";
-  return input.dataset.unit === "s" ? span(Number(value)) : `${value}\u202f${input.dataset.unit}`;
+  return quantity(Number(value), input.dataset.unit, (value.split(".")[1] ?? "").length); // exact: a rounded limit is another limit
 }
 
 /** GPUs that the new limit catches and the old one did not. */

@@ -92,7 +92,7 @@ def test_every_field_has_words_bounds_and_a_text():
         ("thresholds.memory.upper", 91.0, "91 %"),
         ("thresholds.online_p99.upper", 1.5, "150 %"),
         ("thresholds.memory.required", True, "yes"),
-        ("lanes.move.deadline_s", 1_800.0, "30 min"),
+        ("lanes.move.deadline_s", 90.0, "90 s"),
         ("lanes.move.budget_per_hour", None, "no limit"),
         ("lanes.move.default", "keep", "it is dropped"),
         ("move_min_gain", 0.05, "0.05 GPU"),
