@@ -1,5 +1,14 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from console.workloads import views
+
+urlpatterns = [
+    path("jobs/", views.job_list, name="jobs"),
+    path("jobs/new/", views.job_new, name="job_new"),
+    path("jobs/<uuid:pk>/", views.job, name="job"),
+    path("jobs/<uuid:pk>/cancel/", views.job_cancel, name="job_cancel"),
+    path("services/", views.service_list, name="services"),
+    path("services/<int:pk>/", views.service, name="service"),
+]
