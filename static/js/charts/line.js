@@ -6,10 +6,13 @@
 //   unit, digits, range: [low, high] (high null: from the data)
 //   marks        [{at, label, look: "mark" | "warn", side: "left"}]   what people or the agent did
 //   thresholds   [{at, label, look: "slo" | "limit" | "warn"}]
-//   shaded       [{from, to, label}]                                  before, or forecast
+//   shaded       [{from, to, label}] (null: the end of the axis)      before, or forecast
 //   bands        [[low, high], …]                                     indexes of series, the ground between them
 //   now          a dotted line at this time
-//   window_s     append() keeps this much; gap_s: samples further apart are not joined
+//   from, to     the ends of the time axis; without them it holds the data
+//   window_s     append() keeps this much, and the axis shows it
+//   gap_s        samples further apart are not joined
+//   empty        what to say when there are no samples
 import uPlot from "uplot";
 import { quantity } from "../figures.js";
 import { colour, el, onTheme } from "../kit.js";
