@@ -33,7 +33,6 @@ PAY_BACK: Final = 2.0
 HORIZON_S: Final = 4 * 3_600.0
 # The most promising jobs are enough to choose a few moves from.
 CONSIDERED: Final = 200
-LEAST_SPEED: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,10 @@ class Guest:
 
     @property
     def least_gain(self) -> float:
-        left_s = min(HORIZON_S, self.running.left_work_s / max(self.speed, LEAST_SPEED))
-        return max(
-            self.gpu.rules.move_min_gain, PAY_BACK * self.cost_work_s / max(left_s, LEAST_SPEED)
-        )
+        """The policy's, or more when little time is left: at full speed, to be on the safe side."""
+        left_s = min(HORIZON_S, self.running.left_work_s + self.running.unsaved_work_s)
+        paid_back = PAY_BACK * self.cost_work_s / max(left_s, 1.0)
+        return max(self.gpu.rules.move_min_gain, paid_back)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,8 @@ def a_running(job: OfflineJob, gpu: Gpu, **values: Any) -> Placement:
 
 def live(*gpus: Gpu, **values: Any) -> dict[int, LiveGpu]:
     """Fresh samples of idle GPUs, but for `values`."""
-    nothing = dict.fromkeys((field.name for field in fields(LiveGpu)), None)
-    idle = {"at": NOW.timestamp(), "age_s": 0.5, "state": GpuState.HEALTHY}
+    nothing: dict[str, Any] = dict.fromkeys((field.name for field in fields(LiveGpu)), None)
+    idle: dict[str, Any] = {"at": NOW.timestamp(), "age_s": 0.5, "state": GpuState.HEALTHY}
     idle |= {"sm_online_percent": 0.0, "gpu_util_percent": 0.0, "memory_bandwidth_percent": 0.0}
     return {gpu.pk: LiveGpu(**nothing | idle | {"gpu_id": gpu.pk} | values) for gpu in gpus}
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from console.scheduling import peaks, reallocation, rounds
+from console.scheduling import peaks
+from console.telemetry import live_store
+from console.telemetry.latest import LiveGpu
 
 
 @pytest.fixture
 def grid(monkeypatch):
     """The live samples by GPU id, to be filled by the test."""
-    samples = {}
-    monkeypatch.setattr(rounds.live_store, "read", lambda: samples)
-    monkeypatch.setattr(reallocation.live_store, "read", lambda: samples)
+    samples: dict[int, LiveGpu] = {}
+    monkeypatch.setattr(live_store, "read", lambda: samples)
     monkeypatch.setattr(peaks, "note", lambda percent_now, at: dict(percent_now))
     return samples

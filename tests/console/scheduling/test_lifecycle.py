@@ -32,9 +32,7 @@ def test_a_job_that_is_over_stays_over():
 
 def test_every_other_step_of_a_job_raises():
     unknown = [
-        pair
-        for pair in product(OfflineJob.State.values, JobEvent)
-        if pair not in JOB_TRANSITIONS
+        pair for pair in product(OfflineJob.State.values, JobEvent) if pair not in JOB_TRANSITIONS
     ]
     for state, event in unknown:
         with pytest.raises(IllegalTransition, match=state):
