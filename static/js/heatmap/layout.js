@@ -66,7 +66,7 @@ export function arrange(groups, count, width, height, options = {}) {
   const shape = tileShape(groups), plans = [(size) => shelves(groups, size, width, o)];
   for (let columns = 1; columns <= Math.min(o.columns, groups.length); columns += 1) plans.push((size) => level(groups, size, width, columns, o));
   const fitted = plans.map((plan) => fit(plan, shape, height, o));
-  const best = fitted.reduce((a, b) => (b.pitch > a.pitch || (b.pitch === a.pitch && b.height < a.height) ? b : a));
+  const best = fitted.reduce((a, b) => (b.pitch > a.pitch ? b : a));
   return write(best, groups, shape, count, o);
 }
 
