@@ -11,9 +11,10 @@ from django.db.models import Q
 from console.audit.models import Entry
 from console.errors import SomebodyWasFirst
 from console.evictions.models import Eviction
+from console.inventory import nodes
 from console.inventory.models import Gpu, Pool
 from console.runs import leases
-from console.scheduling import decisions, rounds
+from console.scheduling import decisions
 from console.scheduling.models import Decision, Placement, Round
 from console.workloads.models import OfflineJob
 from tests.console.inventory.cast import GIB, NOW
@@ -192,7 +193,7 @@ def test_what_a_person_changed_meanwhile_holds(gpus, change):
 
 def test_a_crash_while_writing_leaves_no_half_of_a_plan(gpus, monkeypatch):
     a_waiting_job()
-    monkeypatch.setattr(rounds.nodes, "touch", lambda *_: 1 / 0)
+    monkeypatch.setattr(nodes, "touch", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         a_round()
     assert not Placement.objects.exists()
