@@ -22,7 +22,7 @@ from agents.wire.messages import PlacementStatus
 from agents.wire.names import EndReason, EventKind, Origin, PlacementState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from agents.actuators.base import Runtime
     from agents.guest import Surroundings
@@ -88,15 +88,16 @@ class Guests:
 
     # --- what is planned ----------------------------------------------------------------
 
-    def start(
-        self, action: Start, policy: AgentPolicy, commit: Callable[[], None], now: float
-    ) -> None:
-        """The intent is on disk before anything runs. Raises what `commit` raises: then nothing
-        was started, and the next look at the job finds that it never ran."""
+    def intend(self, action: Start) -> None:
+        """Writes that this id is used up. Nothing runs before that is committed; if it never is,
+        the next look at the job finds that it never ran."""
         guest = Guest(Record(action.placement), JobFacts(Condition.STARTING))
         self._ledger.put(guest.record)
         self._guests[guest.placement_id] = guest
-        commit()
+
+    def start(self, action: Start, policy: AgentPolicy, now: float) -> None:
+        """Only what is intended, durably, and only once."""
+        guest = self._guests[action.placement.placement_id]
         try:
             self._runtime.start(action.placement)
         except StartFailed as failure:

@@ -28,7 +28,7 @@ from agents.wire.names import EventKind, SharingMode
 from agents.wire.policy import AgentPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from agents.actuators.base import Runtime
     from agents.collectors.base import Collector
@@ -236,15 +236,27 @@ class NodeAgent:
     # --- what should run ----------------------------------------------------------------
 
     def reconcile(self, now: float) -> None:
-        for action in plan(self._situation(now)):
+        actions = plan(self._situation(now))
+        with self._contained():
+            self._start([action for action in actions if isinstance(action, Start)], now)
+        for action in actions:
             with self._contained():
                 self._carry_out(action, now)
 
+    def _start(self, starts: Sequence[Start], now: float) -> None:
+        """All intents in one commit, which raises when the disk refuses; then the spawns."""
+        if not starts:
+            return
+        for action in starts:
+            self._guests.intend(action)
+        self._state.commit()
+        for action in starts:
+            with self._contained():
+                policy = self._guard_of(action.placement).policy or WITHOUT_ORDERS
+                self._guests.start(action, policy, now)
+
     def _carry_out(self, action: Action, now: float) -> None:
         match action:
-            case Start():
-                policy = self._guard_of(action.placement).policy or WITHOUT_ORDERS
-                self._guests.start(action, policy, self._state.commit, now)
             case Stop():
                 each = self._guard_of(self._guests.placement(action.placement_id))
                 policy = each.policy or WITHOUT_ORDERS
