@@ -88,7 +88,8 @@ def a_dispatched(placement: Placement | None = None, user: User | None = None) -
     return fresh(eviction)
 
 
-def fresh(eviction: Eviction) -> Eviction:
+def fresh(eviction: Eviction | None) -> Eviction:
+    assert eviction is not None
     return services.load(eviction.pk)
 
 
@@ -115,7 +116,7 @@ def a_phase(eviction: Eviction, phase: str, at: float = 0.0, **data: Any) -> Eve
 def a_start(
     placement: Placement, origin: Origin = Origin.OVERLOAD, eviction_id: Any = None
 ) -> Event:
-    data = {
+    data: dict[str, Any] = {
         "origin": origin.value,
         "why": "SM activity 99 % over 97 % for 5 s",
         "signal": "sm_activity",

@@ -30,7 +30,9 @@ pytestmark = pytest.mark.django_db
 
 
 def started(placement, origin=Origin.OVERLOAD) -> Eviction:
-    return services.agent_started(placement.gpu.node, a_start(placement, origin), NOW)
+    eviction = services.agent_started(placement.gpu.node, a_start(placement, origin), NOW)
+    assert eviction is not None
+    return eviction
 
 
 def report_phase(eviction, phase, at=0.0, **data):

@@ -176,6 +176,7 @@ def test_names_and_reasons_from_outside_are_shown_as_text(signed_in):
     job = a_job("<script>alert(1)</script>")
     placement = a_placement(job=job)
     eviction = services.propose(placement, Origin.SLO, "<img src=x onerror=alert(2)>", {}, NOW)
+    assert eviction is not None
     services.keep(soon(eviction).pk, an_approver(), "<b>bold</b>", timezone.now())
     client = signed_in(a_viewer())
     for url in (address(eviction), reverse("evictions"), reverse("evictions") + "?view=history"):
@@ -245,7 +246,8 @@ def emergencies(count: int) -> list[Eviction]:
     gpu, job, made = a_gpu_in_use(), a_job(), []
     for _ in range(count):
         placement = a_placement(gpu, job)
-        made.append(services.agent_started(gpu.node, a_start(placement, Origin.EMERGENCY), NOW))
+        begun = services.agent_started(gpu.node, a_start(placement, Origin.EMERGENCY), NOW)
+        made.append(fresh(begun))
         services.placement_ended(placement, an_end(placement, lost_work_s=60.0), after(5))
         placement.state = "ENDED"
         placement.save()

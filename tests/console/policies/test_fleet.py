@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,14 @@ pytestmark = pytest.mark.django_db
 
 
 def a_sample(gpu: Gpu, age_s: float = 0.5, **values) -> LiveGpu:
-    known = {"gpu_id": gpu.pk, "at": time.time(), "age_s": age_s, "state": GpuState.HEALTHY}
-    return LiveGpu(**{field.name: None for field in fields(LiveGpu)} | known | values)
+    known: dict[str, Any] = {
+        "gpu_id": gpu.pk,
+        "at": time.time(),
+        "age_s": age_s,
+        "state": GpuState.HEALTHY,
+    }
+    missing: dict[str, Any] = {field.name: None for field in fields(LiveGpu)}
+    return LiveGpu(**missing | known | values)
 
 
 @pytest.fixture

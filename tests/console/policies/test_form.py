@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -12,13 +14,13 @@ from console.policies import form, rules, words
 BALANCED = rules.PRESETS["balanced"]
 
 
-def posted(body: rules.PolicyBody = BALANCED, **typed: str) -> dict[str, str]:
+def posted(body: rules.PolicyBody = BALANCED, typed: dict[str, str] | None = None):
     """What a browser sends when nothing but `typed` was changed."""
     built = form.build(body, body)
-    rows = [*built.thresholds, *built.lanes]
+    rows: list[Any] = [*built.thresholds, *built.lanes]
     fields = [field for row in rows for field in row.fields]
     sent = {field.path: field.value for field in (*fields, *built.scalars)}
-    return sent | typed
+    return sent | (typed or {})
 
 
 @pytest.mark.parametrize("name", rules.PRESETS)
@@ -29,18 +31,18 @@ def test_a_form_sent_back_untouched_changes_nothing(name):
 
 def test_one_value_typed_changes_one_value():
     typed = {"thresholds.memory.upper": " 99.5 "}
-    (change,) = rules.diff(BALANCED, form.read(posted(**typed), BALANCED))
+    (change,) = rules.diff(BALANCED, form.read(posted(typed=typed), BALANCED))
     assert (change.field, change.new) == ("thresholds.memory.upper", 99.5)
 
 
 def test_the_latency_limit_is_typed_in_percent_of_the_slo():
     typed = {"thresholds.online_p99.upper": "175"}
-    body = form.read(posted(**typed), BALANCED)
+    body = form.read(posted(typed=typed), BALANCED)
     assert body.thresholds[Signal.ONLINE_P99].upper == 1.75
 
 
 def test_an_empty_budget_is_no_limit():
-    body = form.read(posted(**{"lanes.slo.budget_per_hour": ""}), BALANCED)
+    body = form.read(posted(typed={"lanes.slo.budget_per_hour": ""}), BALANCED)
     assert body.lane(Origin.SLO).budget_per_hour is None
 
 
@@ -58,17 +60,17 @@ def test_an_empty_budget_is_no_limit():
 )
 def test_what_does_not_fit_is_said_at_its_field(path, text, says):
     with pytest.raises(Invalid) as raised:
-        form.read(posted(**{path: text}), BALANCED)
+        form.read(posted(typed={path: text}), BALANCED)
     assert says in raised.value.fields[path]
 
 
 def test_a_lane_that_no_list_offers_is_refused():
     with pytest.raises(Invalid):
-        form.read(posted(**{"lanes.slo.mode": "dice"}), BALANCED)
+        form.read(posted(typed={"lanes.slo.mode": "dice"}), BALANCED)
 
 
 def test_fields_that_a_policy_does_not_have_are_not_taken():
-    body = form.read(posted(**{"thresholds.luck.upper": "1", "rm": "-rf"}), BALANCED)
+    body = form.read(posted(typed={"thresholds.luck.upper": "1", "rm": "-rf"}), BALANCED)
     assert body == BALANCED
 
 

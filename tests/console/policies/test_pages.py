@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import unescape
+from typing import Any
 
 import pytest
 from django.urls import reverse
@@ -38,7 +39,7 @@ def filled(policy, **typed: str) -> dict[str, str]:
     """The form as a browser sends it, with `typed` changed in it."""
     body = body_of(policy)
     built = form.build(body, body)
-    rows = [*built.thresholds, *built.lanes]
+    rows: list[Any] = [*built.thresholds, *built.lanes]
     fields = [field for row in rows for field in row.fields]
     sent = {field.path: field.value for field in (*fields, *built.scalars)}
     return sent | {"seen": str(policy.current.number), "reason": "Trial", "note": ""} | typed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from console.policies.rules import Default, Lane, Mode
 BALANCED = rules.PRESETS["balanced"]
 
 
-def with_threshold(signal: Signal, *numbers: float) -> rules.PolicyBody:
+def with_threshold(signal: Signal, *numbers: Any) -> rules.PolicyBody:
     thresholds = BALANCED.thresholds | {signal: Threshold(*numbers)}
     return msgspec.structs.replace(BALANCED, thresholds=thresholds)
 
