@@ -1,18 +1,28 @@
-"""The charts of a GPU's page, as options of static/js/charts/line.js. Pure but for the passport."""
+"""The charts of a GPU's page, as options of static/js/charts/line.js."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from agents.wire.names import Signal
+from agents.wire.names import EventKind, Signal
 from console.telemetry.history import SPAN_S, Series
+from console.telemetry.latest import STALE_S
+from console.telemetry.models import NodeEvent
 from console.telemetry.passport import Passport
 from console.telemetry.scales import GIB, Scale
 
 Values = list[float | None]
-# A pause longer than this many periods is drawn as a gap.
+# A pause longer than this many periods, and than it takes to be stale, is drawn as a gap.
 GAP_PERIODS: Final = 3
+MARKS: Final = 8
+_MARKS: Final = {
+    EventKind.FROZEN: ("frozen", "warn"),
+    EventKind.EVICTION_STARTED: ("evicting", "warn"),
+    EventKind.PLACEMENT_STARTED: ("guest in", "mark"),
+    EventKind.PLACEMENT_ENDED: ("guest out", "mark"),
+}
 
 
 def ten_minutes(passport: Passport, series: Series) -> dict[str, Any]:
@@ -20,7 +30,8 @@ def ten_minutes(passport: Passport, series: Series) -> dict[str, Any]:
     common = {
         "x": series.times,
         "window_s": SPAN_S,
-        "gap_s": series.period_s * GAP_PERIODS,
+        "gap_s": max(STALE_S, series.period_s * GAP_PERIODS),
+        "marks": marks(passport),
         "empty": "No samples yet: they are kept from the moment this web process saw the GPU",
     }
     return {
@@ -32,6 +43,20 @@ def ten_minutes(passport: Passport, series: Series) -> dict[str, Any]:
             "memory": common | _memory(passport, series),
         },
     }
+
+
+def marks(passport: Passport) -> list[dict[str, Any]]:
+    """What happened in these ten minutes: one query."""
+    recent = NodeEvent.objects.filter(
+        gpu=passport.gpu, kind__in=_MARKS, at__gte=passport.now - timedelta(seconds=SPAN_S)
+    )
+    rows = reversed(recent.order_by("-at").values_list("at", "kind")[:MARKS])
+    return [_mark(at, EventKind(kind)) for at, kind in rows]
+
+
+def _mark(at: datetime, kind: EventKind) -> dict[str, Any]:
+    label, look = _MARKS[kind]
+    return {"at": at.timestamp(), "label": label, "look": look}
 
 
 def page_data(passport: Passport) -> dict[str, Any]:

@@ -33,7 +33,8 @@ IDLE_UTIL_PERCENT: Final = 10.0
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit of a guest: what we want, what the node says is true, what it still waits for."""
+    """One limit of a guest: what we want (None: left to the policy), what the node says is true,
+    and what it still waits for."""
 
     name: str
     unit: str
@@ -174,7 +175,7 @@ def limits(guest: Placement, live: LiveGpu | None) -> list[Limit]:
             "SM share", "%", guest.pending_sm_share_percent or guest.sm_share_percent,
             guest.effective_sm_share_percent, "at restart" if waits else "none",
         ),
-        Limit("Duty", "%", guest.duty_percent or duty, duty, "none"),
+        Limit("Duty", "%", guest.duty_percent, duty, "none"),
         Limit("Memory", "B", guest.memory_quota_bytes, quota, "none"),
     ]  # fmt: skip
 

@@ -70,18 +70,19 @@ export function arrange(groups, count, width, height, options = {}) {
   return write(best, groups, shape, count, o);
 }
 
-/** Columns and rows of the largest tile; all tiles take its room, so that nodes line up. */
+const largest = ({ tiles }) => Math.max(1, ...tiles.map((tile) => tile.rows.length));
+
+/** Columns of a tile, the same everywhere, and its rows by group: the room of the group's largest, so that nodes line up. */
 function tileShape(groups) {
-  const most = Math.max(1, ...groups.flatMap((one) => one.tiles.map((tile) => tile.rows.length)));
-  const columns = most <= 2 ? most : most <= 8 ? 2 : 4;
-  return { columns, rows: Math.ceil(most / columns) };
+  const most = Math.max(1, ...groups.map(largest)), columns = most <= 2 ? most : most <= 8 ? 2 : 4;
+  return { columns, rows: groups.map((one) => Math.ceil(largest(one) / columns)) };
 }
 
 /** The largest cells with which `plan` stays within `height`. */
 function fit(plan, shape, height, o) {
   const at = (pitch, pitchY) => {
     const tileGap = pitch > 16 ? 8 : pitch > 8 ? 4 : 3, named = o.tileNames && pitch >= NAMED_FROM ? TILE_LABEL : 0;
-    const size = { pitch, pitchY, tileGap, named, tile: pitch * shape.columns + tileGap, line: pitchY * shape.rows + tileGap + named };
+    const size = { pitch, pitchY, tileGap, named, tile: pitch * shape.columns + tileGap, lines: shape.rows.map((rows) => pitchY * rows + tileGap + named) };
     return { ...size, ...plan(size) };
   };
   let pitch = o.most;
@@ -94,37 +95,37 @@ function fit(plan, shape, height, o) {
 const blockHeight = ({ tiles }, perRow, line, o) => o.labels + Math.ceil(tiles.length / perRow) * line + o.under;
 
 /** Groups in columns of equal width, each next one in the shortest column. */
-function level(groups, { tile, tileGap, line }, width, columns, o) {
+function level(groups, { tile, tileGap, lines }, width, columns, o) {
   const room = (width - o.pad * 2 - o.gap * (columns - 1)) / columns, perRow = Math.max(1, Math.floor((room + tileGap) / tile)), filled = Array(columns).fill(0);
-  const places = groups.map((one) => {
+  const places = groups.map((one, g) => {
     const column = filled.indexOf(Math.min(...filled)), place = { x: o.pad + column * (room + o.gap), y: o.pad - 4 + filled[column], room, perRow };
-    filled[column] += blockHeight(one, perRow, line, o);
+    filled[column] += blockHeight(one, perRow, lines[g], o);
     return place;
   });
   return { places, height: Math.max(0, ...filled) + o.pad - 4, fits: tile - tileGap <= room };
 }
 
 /** Groups as wide as their tiles, one after the other; a new shelf when there is no more room. */
-function shelves(groups, { tile, tileGap, line }, width, o) {
+function shelves(groups, { tile, tileGap, lines }, width, o) {
   const whole = width - o.pad * 2, most = Math.max(1, Math.floor((whole + tileGap) / tile));
   let x = 0, y = o.pad - 4, tallest = 0;
-  const places = groups.map((one) => {
+  const places = groups.map((one, g) => {
     const perRow = Math.min(one.tiles.length, most), room = Math.max(perRow * tile - tileGap, NARROWEST);
     if (x > 0 && x + room > whole) { y += tallest; x = 0; tallest = 0; }
     const place = { x: o.pad + x, y, room, perRow };
-    tallest = Math.max(tallest, blockHeight(one, perRow, line, o));
+    tallest = Math.max(tallest, blockHeight(one, perRow, lines[g], o));
     x += room + o.gap;
     return place;
   });
   return { places, height: y + tallest + o.pad - 4, fits: tile - tileGap <= whole };
 }
 
-function write({ places, pitch, pitchY, tile, tileGap, line, named, height }, groups, shape, count, o) {
+function write({ places, pitch, pitchY, tile, tileGap, lines, named, height }, groups, shape, count, o) {
   const gutter = pitch > 8 ? 2 : 1, x = new Float32Array(count).fill(NaN), y = new Float32Array(count).fill(NaN), tiles = [];
   groups.forEach((one, g) => {
     const place = places[g];
     one.tiles.forEach((each, t) => {
-      const left = place.x + (t % place.perRow) * tile, top = place.y + o.labels + Math.floor(t / place.perRow) * line + named;
+      const left = place.x + (t % place.perRow) * tile, top = place.y + o.labels + Math.floor(t / place.perRow) * lines[g] + named;
       if (named && each.name) tiles.push({ name: each.name, x: Math.round(left), y: Math.round(top - named), width: tile - tileGap });
       each.rows.forEach((row, i) => {
         x[row] = Math.round(left + (i % shape.columns) * pitch);
