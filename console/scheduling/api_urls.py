@@ -1,5 +1,11 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from rest_framework.routers import SimpleRouter
 
-urlpatterns: list[URLPattern] = []
+from console.scheduling import api
+
+router = SimpleRouter()
+router.register("rounds", api.RoundViewSet)
+router.register("placements", api.PlacementViewSet)
+
+urlpatterns = router.urls

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from console.scheduling import views
+
+urlpatterns = [
+    path("rounds/", views.rounds, name="rounds"),
+    path("rounds/<int:pk>/", views.round, name="round"),
+]

@@ -1,0 +1,115 @@
+"""The lists of rounds and of their decisions."""
+
+from __future__ import annotations
+
+import django_tables2 as tables
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from console import figures
+from console.lists import NUMBER, WIDE, WIDE_NUMBER, Table
+from console.scheduling import queries
+from console.scheduling.models import Decision, Round
+from console.scheduling.plan import WORDS, Code
+from console.templatetags import muxflow
+
+WHY = {"td": {"class": "why"}}
+
+
+class RoundTable(Table):
+    pk = tables.Column(verbose_name="Round")
+    state = tables.Column(verbose_name="Result", orderable=False)
+    started_at = tables.Column(verbose_name="Began", attrs=NUMBER)
+    kind = tables.Column(attrs=WIDE)
+    gpus = tables.Column(verbose_name="GPUs", attrs=WIDE_NUMBER)
+    jobs = tables.Column(attrs=WIDE_NUMBER)
+    placed = tables.Column(attrs=NUMBER)
+    kept = tables.Column(attrs=WIDE_NUMBER)
+    moves = tables.Column(attrs=WIDE_NUMBER)
+    waiting = tables.Column(verbose_name="Wait", attrs=NUMBER)
+    objective = tables.Column(verbose_name="Predicted, GPUs", attrs=WIDE_NUMBER)
+    gain = tables.Column(accessor="pk", attrs=WIDE_NUMBER, orderable=False)
+    took = tables.Column(accessor="pk", attrs=NUMBER, orderable=False)
+
+    class Meta:
+        order_by = "-started_at"
+
+    def render_pk(self, record: Round) -> SafeString:
+        return format_html('<a href="{}">{}</a>', reverse("round", args=[record.pk]), record.pk)
+
+    def render_state(self, record: Round) -> SafeString:
+        return outcome(record)
+
+    def render_started_at(self, record: Round) -> SafeString:
+        return muxflow.ago(record.started_at)
+
+    def render_kind(self, record: Round) -> SafeString:
+        return muxflow.state(record.kind, "mode")
+
+    def render_objective(self, value: float) -> str:
+        return figures.quantity(value, "", 1)
+
+    def render_gain(self, record: Round) -> str:
+        return muxflow.signed(queries.gain(record))
+
+    def render_took(self, record: Round) -> str:
+        seconds = queries.took_s(record)
+        return "" if seconds is None else figures.span(seconds)
+
+
+def outcome(round: Round) -> SafeString:
+    """How a round ended, in a word: a result without proof is not called optimal."""
+    if round.state == Round.State.RUNNING:
+        return muxflow.tone("guarded", "Deciding", "arrows")
+    if round.state == Round.State.FAILED:
+        return muxflow.tone("overloaded", "Failed", "triangle")
+    if queries.is_optimal(round):
+        return muxflow.tone("healthy", "Proven optimal", "tick")
+    return muxflow.tone("busy", "Not proven", "half")
+
+
+class DecisionTable(Table):
+    job = tables.Column(accessor="job__name", verbose_name="Job")
+    gpu = tables.Column(accessor="gpu__node__name", verbose_name="GPU", order_by=("gpu",))
+    sm_share_percent = tables.Column(verbose_name="SM share", attrs=WIDE_NUMBER)
+    predicted_throughput = tables.Column(verbose_name="Speed", attrs=NUMBER)
+    predicted_online_slowdown = tables.Column(verbose_name="Online", attrs=WIDE_NUMBER)
+    code = tables.Column(verbose_name="Reason", attrs=WIDE)
+    why = tables.Column(verbose_name="Why", orderable=False, attrs=WHY)
+
+    def render_job(self, record: Decision) -> SafeString:
+        return format_html('<a href="{}">{}</a>', reverse("job", args=[record.job_id]), record.job)
+
+    def render_gpu(self, record: Decision) -> SafeString:
+        here = _gpu_link(record.gpu_id, str(record.gpu))
+        if record.from_gpu_id is None:
+            return here
+        there = _gpu_link(record.from_gpu_id, str(record.from_gpu))
+        return format_html('{} <span class="qq">to</span> {}', there, here)
+
+    def render_sm_share_percent(self, value: float) -> str:
+        return muxflow.percent(value)
+
+    def render_predicted_throughput(self, value: float) -> str:
+        return muxflow.estimate(value * 100, "%")
+
+    def render_predicted_online_slowdown(self, value: float) -> str:
+        return f"\u2248 {figures.signed((value - 1) * 100, '%', 0)}"
+
+    def render_code(self, value: str) -> str:
+        return WORDS[Code(value)] if value in set(Code) else value
+
+
+# What a table of decisions of one kind has nothing to say about.
+WITHOUT = {
+    "placed": ("code",),
+    "kept": ("predicted_online_slowdown",),
+    "moves": ("sm_share_percent", "predicted_online_slowdown", "code"),
+    "waiting": ("gpu", "sm_share_percent", "predicted_throughput", "predicted_online_slowdown"),
+    "unused": ("job", "sm_share_percent", "predicted_throughput", "predicted_online_slowdown"),
+}
+
+
+def _gpu_link(gpu_id: int | None, name: str) -> SafeString:
+    return format_html('<a class="nw" href="{}">{}</a>', reverse("gpu", args=[gpu_id]), name)
