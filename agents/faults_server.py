@@ -34,7 +34,7 @@ async def serve_faults(path: Path, fleet: Fleet) -> asyncio.Server:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while line := await reader.readline():
-                writer.write(faults.encode(await _answer(fleet, line)))
+                writer.write(faults.encode(_answer(fleet, line)))
                 await writer.drain()
         except (ValueError, ConnectionError) as error:
             log.info("faults: dropped a connection: %s", error)
@@ -52,17 +52,17 @@ async def serve_faults(path: Path, fleet: Fleet) -> asyncio.Server:
         os.umask(mask)
 
 
-async def _answer(fleet: Fleet, line: bytes) -> Answer:
+def _answer(fleet: Fleet, line: bytes) -> Answer:
     try:
         fault = faults.decode_fault(line)
-        detail = await inject(fleet, fault)
+        detail = inject(fleet, fault)
     except (msgspec.DecodeError, ValueError) as error:
         return Answer(ok=False, error=str(error))
     log.info("fault: %s", detail)
     return Answer(ok=True, detail=detail)
 
 
-async def inject(fleet: Fleet, fault: Fault) -> str:
+def inject(fleet: Fleet, fault: Fault) -> str:
     """What was done, in a sentence. Raises ValueError for what cannot be done here."""
     match fault:
         case TrafficSpike(factor, duration_s, service):
@@ -71,7 +71,7 @@ async def inject(fleet: Fleet, fault: Fault) -> str:
         case KillNode(node, down_s):
             if _berth(fleet, node).agent is None:
                 raise NoSuchThing(f"{node} is down already")
-            await fleet.lose(node, down_s)
+            fleet.lose(node, down_s)
             return f"{node} lost power; it boots again in {down_s:g} s."
         case CutConsole(node, duration_s):
             link = _berth(fleet, node).link

@@ -74,11 +74,13 @@ class Berth:
         self.link = Link(self._config.console, self._credentials.token, self.name, self.agent)
         self._link_task = asyncio.create_task(self.link.run(), name=f"link of {self.name}")
 
-    async def power_off(self) -> None:
-        """The node is gone between two instructions, with its connection and its jobs."""
+    def power_off(self) -> None:
+        """The node is gone between two instructions: its agent sees nothing more, not even that
+        its jobs are gone too."""
         if self.link is not None:
             self.link.cut(0.0)
-        await self.unplug()
+        if self._link_task is not None:
+            self._link_task.cancel()
         self.agent = self.link = None
 
     async def unplug(self) -> None:
@@ -136,11 +138,11 @@ class Fleet:
     def read_switch(self) -> None:
         self.switch = off.read(self._state_dir)
 
-    async def lose(self, name: str, down_s: float) -> None:
+    def lose(self, name: str, down_s: float) -> None:
         """Raises KeyError for a node that is not here."""
         berth = self.berths[name]
+        berth.power_off()
         self.world.lose_node(name)
-        await berth.power_off()
         task = asyncio.create_task(self._boot_again(berth, down_s))
         self._reboots.add(task)
         task.add_done_callback(self._reboots.discard)
