@@ -1,4 +1,4 @@
-"""Events of an agent as lines that a person reads. Pure."""
+"""Events of an agent as lines that a person reads."""
 
 from __future__ import annotations
 

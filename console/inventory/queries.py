@@ -21,7 +21,7 @@ from console.scheduling.models import Placement
 from console.telemetry.models import NodeEvent
 from console.workloads.models import OnlineInstance
 
-RECENT = 20
+RECENT = 14
 CHANGES = 30
 
 

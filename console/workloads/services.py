@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from agents.wire.names import Checkpoint, Origin, PlacementState
 from console import doorbell
@@ -25,6 +26,7 @@ from console.workloads.models import OfflineJob, Team
 
 LONGEST_WORK_S: Final = 366 * 86_400.0
 LARGEST_MEMORY_BYTES: Final = 1 << 42
+_TEAM: Final = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
 _WAITING: Final = (
     OfflineJob.State.PENDING,
     OfflineJob.State.PROFILING,
@@ -180,3 +182,21 @@ def _errors(wanted: Submission) -> Iterator[tuple[str, str]]:
 
 def _say(job: OfflineJob) -> None:
     announce("jobs", id=job.pk, state=job.state)
+
+
+@transaction.atomic
+def add_team(name: str, admin: User, now: datetime) -> Team:
+    """A team that may own services and jobs. Raises PermissionDenied, Invalid, SomebodyWasFirst."""
+    access.require(admin, Role.ADMIN)
+    if not _TEAM.fullmatch(name):
+        raise Invalid(
+            f"{name[:60]!r} is no name of a team.",
+            {"name": "Use up to 60 letters, digits and hyphens."},
+        )
+    try:
+        with transaction.atomic():
+            team = Team.objects.create(name=name)
+    except IntegrityError:
+        raise SomebodyWasFirst(f"There is a team {name} already.") from None
+    record(person(admin), "team.create", team, now=now)
+    return team
