@@ -33,4 +33,4 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD \
     ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=2)"]
 # Compression would cost more than it saves: frames are deltas already.
 CMD ["uvicorn", "console.asgi:application", "--ws", "websockets-sansio", \
-     "--ws-per-message-deflate", "false", "--lifespan", "off"]
+     "--ws-per-message-deflate", "false", "--lifespan", "on"]

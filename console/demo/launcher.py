@@ -197,7 +197,7 @@ class Launcher:
             *(PYTHON, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1"),
             *("--port", str(self.port), "--ws", "websockets-sansio", "--no-access-log"),
             *("--ws-per-message-deflate", "false", "--log-level", "warning"),
-            *("--timeout-graceful-shutdown", "2", "--lifespan", "off"),
+            *("--timeout-graceful-shutdown", "2", "--lifespan", "on"),
             reports=False,
         )
 

@@ -127,7 +127,7 @@ class Hub:
             except redis.RedisError:
                 pass  # it expires by itself
         if self._threads is not None:
-            self._threads.shutdown(wait=True)
+            self._threads.shutdown(wait=False, cancel_futures=True)
         self._loop = self._threads = self._redis = None
 
     @property
