@@ -146,7 +146,9 @@ def sharing_start(request: SreRequest) -> HttpResponse:
     if not mine:
         access.require(request.user, Role.OPERATOR, pools[0] if len(pools) == 1 else None)
     if request.method == "GET":
-        context = {"title": "Turn sharing on", "plans": sharing.preview_start(mine)}
+        plans = sharing.preview_start(mine)
+        starting = sum(len(plan.starting) for plan in plans)
+        context = {"title": "Turn sharing on", "plans": plans, "starting": starting}
         return dialog(request, "inventory/_start.html", context)
     actor, reason = person(request.user), reason_of(request)
     return act(
