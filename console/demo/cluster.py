@@ -1,4 +1,4 @@
-"""The demo's cluster: the simulated one, and node 17, whose jobs are real child processes."""
+"""The demo's cluster: the simulated one with a few short jobs, and node 17 with real processes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,33 @@ from agents.wire.names import RuntimeKind
 REAL_NODE = "node-17"
 REAL_POOL = "lab"
 GIB = 1 << 30
-WORLD_HOUR_S = 3_600.0
+WORLD_MINUTE_S, WORLD_HOUR_S = 60.0, 3_600.0
+TRIALS = 10
 
 
-def with_real_node(cluster: Cluster) -> Cluster:
+def staged(cluster: Cluster) -> Cluster:
     return msgspec.structs.replace(
-        cluster, nodes=(*cluster.nodes, _node()), jobs=(*cluster.jobs, *real_jobs(first=1))
+        cluster,
+        nodes=(*cluster.nodes, _node()),
+        jobs=(*cluster.jobs, *(_trial(number) for number in range(TRIALS)), *real_jobs(first=1)),
+    )
+
+
+def _trial(number: int) -> ClusterJob:
+    """Short, urgent and heavy: it takes a whole free card first, and leaves it soon.
+
+    A job that had to share meanwhile would then gain from a move, which is asked of a person.
+    """
+    return ClusterJob(
+        name=f"trial-lora-{number + 1:02d}",
+        team="research",
+        work_s=(18 + 2 * number) * WORLD_MINUTE_S,
+        sm_percent=56,
+        gpu_util_percent=90,
+        memory_bytes=14 * GIB,
+        memory_bandwidth_percent=54,
+        priority=2,
+        checkpoint_period_s=600,
     )
 
 

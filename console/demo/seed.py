@@ -11,7 +11,7 @@ from agents.wire import credentials
 from agents.wire.names import SharingMode
 from console.audit.services import system
 from console.demo import people
-from console.demo.cluster import REAL_NODE, with_real_node
+from console.demo.cluster import REAL_NODE, staged
 from console.inventory import enrolment, imports
 from console.inventory.models import Node
 from console.policies import services as policies
@@ -23,7 +23,7 @@ FAMILIES = 200
 
 def everything(path: Path, folder: Path, password: str, now: datetime) -> None:
     people.create(password)
-    cluster = with_real_node(cluster_file.decode(path.read_bytes()))
+    cluster = staged(cluster_file.decode(path.read_bytes()))
     path.write_bytes(cluster_file.encode(cluster))
     imports.import_cluster(cluster, actor=system("demo"), now=now, mode=SharingMode.OBSERVE)
     policies.ensure_defaults(now, demo=True)
