@@ -17,6 +17,7 @@ from django.db.models import Avg, Count, Min, QuerySet
 
 from agents.wire.names import Origin, SharingMode
 from console import doorbell
+from console.announce import announce
 from console.audit.services import Actor, record
 from console.errors import Refused, SomebodyWasFirst
 from console.inventory import modes
@@ -264,6 +265,7 @@ def _note(
         baseline=baseline(pool, now),
     )
     record(actor, f"sharing.{after}", target, now=now, reason=reason, before=before, **data)
+    announce("sharing", pool=pool.name, after=after)
     return change
 
 

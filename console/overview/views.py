@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -14,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from agents.wire.names import SharingMode
 from console.accounts.access import SreRequest, allowed, missing
-from console.accounts.models import Role
+from console.accounts.models import Role, User
 from console.looks import GPU, GPU_MEANING
 from console.overview import attention, charts, history, outlook, queries, scope, windows
 from console.overview.history import FleetPoint
@@ -24,19 +25,15 @@ from console.overview.windows import Window
 
 @require_safe
 def overview(request: SreRequest) -> HttpResponse:
-    """The page; only its list of what needs a person when htmx asks for that."""
-    now, view = timezone.now(), _view(request)
-    todo = attention.items(view.scope)
-    if request.htmx.target == "todo":
-        return render(request, "overview/_todo.html", {"todo": todo})
-    modes = Counter(pool.mode for pool in view.pools)
-    states = queries.states(view.scope)
-    past = _past(view, now)
+    """The page, or the part of it that htmx asks for by its id."""
+    view = _view(request)
+    if part := PARTS.get(request.htmx.target or ""):
+        template, read = part
+        return render(request, template, read(view))
+    now, states, past = timezone.now(), queries.states(view.scope), _past(view, timezone.now())
     context = past | {
-        "todo": todo,
         "scope": view.scope,
         "scopes": scope.options(view.pools),
-        "modes": [(mode, modes[mode]) for mode in reversed(SharingMode) if modes[mode]],
         "window": view.window,
         "windows": [(window.key, window.word) for window in windows.WINDOWS],
         "states": [(name, GPU_MEANING[name], states[name]) for name in GPU],
@@ -44,11 +41,10 @@ def overview(request: SreRequest) -> HttpResponse:
         "fleet": queries.fleet(view.scope),
         "jobs": queries.jobs(view.scope),
         "evictions": queries.evictions_done(now, view.scope),
-        "last_round": queries.last_round(),
         "table": charts.table(past["points"]),
-        "outlook": None if modes[SharingMode.ENFORCE] else outlook.outlook(),
-        "closed": "" if allowed(request.user, Role.OPERATOR) else missing(Role.OPERATOR),
     }
+    for _, read in PARTS.values():
+        context |= read(view)
     return render(request, "overview/overview.html", context)
 
 
@@ -68,15 +64,42 @@ def series_json(request: SreRequest) -> JsonResponse:
 class View:
     """What the address asks for."""
 
+    user: User
     pools: list[PoolFacts]
     scope: Scope
     window: Window
+
+
+def _todo(view: View) -> dict[str, Any]:
+    return {"todo": attention.items(view.scope)}
+
+
+def _last_round(view: View) -> dict[str, Any]:
+    return {"last_round": queries.last_round()}
+
+
+def _sharing(view: View) -> dict[str, Any]:
+    modes = Counter(pool.mode for pool in view.pools)
+    return {
+        "modes": [(mode, modes[mode]) for mode in reversed(SharingMode) if modes[mode]],
+        "outlook": None if modes[SharingMode.ENFORCE] else outlook.outlook(),
+        "closed": "" if allowed(view.user, Role.OPERATOR) else missing(Role.OPERATOR),
+    }
+
+
+# What a page that stays open reads again, by the id of the element.
+PARTS: Final[Mapping[str, tuple[str, Callable[[View], dict[str, Any]]]]] = {
+    "todo": ("overview/_todo.html", _todo),
+    "last-round": ("overview/_last_round.html", _last_round),
+    "sharing": ("overview/_sharing.html", _sharing),
+}
 
 
 def _view(request: SreRequest) -> View:
     pools = queries.pools()
     key, now = request.GET.get("window", ""), timezone.now()
     return View(
+        request.user,
         pools,
         scope.chosen(request.GET.get("pool", ""), pools),
         windows.chosen(key, queries.oldest_sample(), now),

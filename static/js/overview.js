@@ -46,7 +46,9 @@ function drawBar(bar, counts) {
   }
 }
 
-/** A change that may add to or take from "what needs a person" has htmx read that list again. */
+// Which part of the page htmx reads again when somebody changed something.
+const PARTS = { evictions: "mf-changed", node: "mf-changed", gpu: "mf-changed", rounds: "mf-rounds", sharing: "mf-sharing" };
+
 function onEvent({ op }) {
-  if (["evictions", "nodes", "gpus"].includes(op)) document.body.dispatchEvent(new CustomEvent("mf-changed"));
+  if (op in PARTS) document.body.dispatchEvent(new CustomEvent(PARTS[op]));
 }

@@ -31,9 +31,19 @@ const INKS = { slo: "--ch-main", limit: "--ch-limit", warn: "--ch-warn", mark: "
 /** Starts a chart on an element that says where its data is: data-source, [data-poll] in seconds. */
 export async function mount(element) {
   const { source, poll } = element.dataset;
-  const read = () => (source.startsWith("#") ? JSON.parse(document.querySelector(source).textContent) : fetch(source).then((answer) => answer.json()));
-  const chart = lineChart(element, await read());
-  if (poll) setInterval(async () => { if (!document.hidden && element.isConnected) chart.set(await read()); }, Number(poll) * 1000);
+  const chart = lineChart(element, await read(source));
+  if (!poll) return;
+  const timer = setInterval(() => {
+    if (!element.isConnected) { clearInterval(timer); chart.destroy(); }
+    else if (!document.hidden) read(source).then(chart.set, () => {}); // the chart keeps what it has; the header tells that data is old
+  }, Number(poll) * 1000);
+}
+
+async function read(source) {
+  if (source.startsWith("#")) return JSON.parse(document.querySelector(source).textContent);
+  const answer = await fetch(source);
+  if (!answer.ok) throw new Error(`${source}: ${answer.status}`);
+  return answer.json();
 }
 
 /** Draws `options` into `element`, in its size. Returns { append, set, destroy }. */

@@ -81,6 +81,13 @@ def test_htmx_reads_the_list_alone(sre):
     assert "resnet-31" in html
 
 
+def test_htmx_hears_that_sharing_went_on(sre):
+    a_node(pool=a_pool(sharing_mode="enforce"), gpus=2)
+    html = sre.get("/", headers={"HX-Request": "true", "HX-Target": "sharing"}).content.decode()
+    assert "Turn sharing on" not in html
+    assert 'hx-swap-oob="true">Sharing: enforce in 1 pool' in html
+
+
 def test_deadlines_come_first_and_the_soonest_first():
     a_busy_fleet()
     found = attention.items()
