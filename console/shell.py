@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from console.accounts.access import role_name
@@ -103,13 +103,7 @@ def context(request: HttpRequest) -> dict[str, Any]:
 
 
 def links(entries: Sequence[tuple[str, str]], path: str) -> list[Link]:
-    found = []
-    for name, word in entries:
-        try:
-            found.append(Link(name, word, reverse(name), is_here(name, path)))
-        except NoReverseMatch:
-            continue
-    return found
+    return [Link(name, word, reverse(name), is_here(name, path)) for name, word in entries]
 
 
 def is_here(name: str, path: str) -> bool:

@@ -43,3 +43,10 @@ def test_a_fragment_that_does_not_ask_costs_no_query(django_assert_num_queries):
     request = RequestFactory().get("/")
     with django_assert_num_queries(0):
         shell.context(request)
+
+
+def test_every_link_of_the_navigation_leads_to_a_page(client):
+    client.force_login(an_approver(), backend="django.contrib.auth.backends.ModelBackend")
+    found = shell_of(a_viewer())
+    answers = {link.name: client.get(link.url).status_code for link in (*found.first, *found.more)}
+    assert set(answers.values()) == {200}, answers
