@@ -9,6 +9,7 @@ from typing import Final
 
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
+from django.urls import reverse
 from django.utils import timezone
 
 from agents.wire.names import PHASES, Phase
@@ -100,6 +101,12 @@ class Inbox:
         return sum(group.count for group in self.groups) + (
             self.singles.count if self.singles else 0
         )
+
+    @property
+    def review_url(self) -> str:
+        """Where to begin to review: with what asks, else with all the rest."""
+        key = self.groups[0].key if self.groups else SINGLES
+        return f"{reverse('evictions')}?review={key}"
 
     @property
     def is_empty(self) -> bool:

@@ -113,7 +113,7 @@ def _page(
     now = timezone.now()
     target = request.htmx.target if request.htmx else ""
     context: dict[str, Any] = {"group_key": group_key, "chosen": chosen or bool(group)}
-    if target in (None, "", "inbox"):
+    if target in (None, "", "inbox") or found is None:
         context["inbox"] = inbox.read(request.user, now)
         if found is None and not group:
             found = _first(context["inbox"])

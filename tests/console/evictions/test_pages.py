@@ -270,6 +270,8 @@ def test_single_emergencies_are_looked_at_together(signed_in):
     emergencies(1)
     page = text_of(signed_in(a_viewer()).get(reverse("evictions")))
     assert "1 single stop by the nodes themselves" in page
+    assert "Nothing waits for a person" in page
+    assert '<a class="b" href="/evictions/?review=singles">' in page
     group = text_of(signed_in(a_viewer_again()).get(reverse("evictions"), {"review": "singles"}))
     assert "1 stop by the nodes themselves" in group
 
