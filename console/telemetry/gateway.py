@@ -60,6 +60,8 @@ HELLO_DEADLINE_S: Final = 10.0
 RENEW_AFTER_S: Final = LEASE_RENEWAL_S - 3
 EVENTS_WAITING: Final = 2 * MAX_EVENTS_PER_BATCH
 RETRY_S: Final = 1.0
+# Progress, duty and memory move all the time: written this often, states at once.
+PROGRESS_EVERY_S: Final = 4.0
 # A WebSocket close frame holds no more.
 REASON_BYTES: Final = 120
 
@@ -83,6 +85,8 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._welcomed = False
         self._batches: deque[EventBatch] = deque()
         self._status: Status | None = None
+        self._applied: tuple[object, ...] = ()
+        self._applied_at = float("-inf")
         self._nonce = ""
         self._generation = self._sent_generation = self._observed_generation = -1
         self._sent_at = 0.0
@@ -260,11 +264,15 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _apply(self, status: Status) -> None:
         self._observed_generation, self._status = status.observed_generation, None
+        news, now = _news(status), time.monotonic()
+        if news == self._applied and now - self._applied_at < PROGRESS_EVERY_S:
+            return
         try:
             await hub.in_thread(_observe, self.node_id, status)
         except (OperationalError, InterfaceError):
             self._status = self._status or status  # unless a newer one came meanwhile
             raise
+        self._applied, self._applied_at = news, now
 
     def _wants_desired_state(self) -> bool:
         """Newer than what was sent; or sent long enough ago and still not observed."""
@@ -299,6 +307,23 @@ def _hash_of_token(headers: list[tuple[bytes, bytes]]) -> str:
     value = dict(headers).get(b"authorization", b"")
     scheme, _, token = value.partition(b" ")
     return hashlib.sha256(token.strip() if scheme.lower() == b"bearer" else b"").hexdigest()
+
+
+def _news(status: Status) -> tuple[object, ...]:
+    """What of a status must be written at once; two that agree in it differ in progress alone."""
+    return (
+        status.observed_generation,
+        sorted(status.policy_versions.items()),
+        status.refused,
+        [
+            (gpu.index, gpu.state, gpu.mode, gpu.unshareable_fact, gpu.degraded)
+            for gpu in status.gpus
+        ],
+        [
+            (one.placement_id, one.state, one.phase, one.end_reason, one.sm_share_percent)
+            for one in status.placements
+        ],
+    )
 
 
 def _common_version(offered: tuple[int, int]) -> int | None:

@@ -15,12 +15,12 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
 import msgspec
 import redis.asyncio
-from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db import InterfaceError, OperationalError, connections
 from django.utils import timezone
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -37,8 +37,8 @@ from console.telemetry.plausible import Sampled
 from console.telemetry.refusals import Refusals
 from console.telemetry.seat import Seat, Tick
 
-P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 TICK_S: Final = 1.0
 POLL_NODES_S: Final = 2.0
@@ -141,10 +141,10 @@ class Hub:
         self._tasks.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(self._tasks.discard)
 
-    async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
         """Ask the database, in one of a few threads of our own."""
-        call = database_sync_to_async(work, thread_sensitive=False, executor=self._threads)
-        return await call(*args, **kwargs)  # type: ignore[no-any-return]
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: _with_connection(work, *args))
 
     # --- agents -----------------------------------------------------------------------------
 
@@ -324,6 +324,16 @@ class Hub:
                 await self._redis.publish(channel, json.dumps(body))
         except redis.RedisError as error:
             self.refused.add("bell: could not be published", channel, error)
+
+
+def _with_connection(work: Callable[[*Ts], T], *args: *Ts) -> T:
+    """A thread keeps its connection from call to call; one that failed is closed, and the next
+    call opens another."""
+    try:
+        return work(*args)
+    except (OperationalError, InterfaceError):
+        connections.close_all()
+        raise
 
 
 def _links_channel() -> str:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import subprocess
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 import redis
-from django.db import connections
+from channels.db import database_sync_to_async
+from django.db import connection, connections
 
 from console import announce
 from console.demo import embedded
@@ -46,10 +48,30 @@ async def hub(transactional_db, monkeypatch) -> AsyncIterator[Hub]:
     hub.__init__()  # type: ignore[misc]
     monkeypatch.setattr(hub_module, "TICK_S", 0.05)
     monkeypatch.setattr(hub_module, "POLL_NODES_S", 0.05)
+    if connection.vendor == "sqlite":
+        monkeypatch.setattr(hub, "in_thread", in_one_thread)
     yield hub
     if hub.is_running:
-        await asyncio.gather(*[hub.in_thread(connections.close_all) for _ in range(8)])
+        await hang_up_database(hub)
         await hub.stop()
+
+
+async def in_one_thread(work, *args):
+    """Connections to one SQLite in memory lock each other out at once, so there is only one."""
+    return await database_sync_to_async(work)(*args)
+
+
+async def hang_up_database(hub: Hub) -> None:
+    """Every thread closes its own connection; none can do it for another."""
+    if connection.vendor == "sqlite":
+        return
+    all_here = threading.Barrier(hub_module.DATABASE_THREADS)
+
+    def hang_up() -> None:
+        all_here.wait(timeout=3)
+        connections.close_all()
+
+    await asyncio.gather(*[hub.in_thread(hang_up) for _ in range(hub_module.DATABASE_THREADS)])
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async as in_database
 from django.contrib.auth.models import AnonymousUser
 
 from console.telemetry.feed import BrowserFeed
@@ -52,7 +52,7 @@ async def next_told(socket: Socket, kind: str) -> dict[str, Any]:
 
 
 async def with_fleet(hub: Hub) -> None:
-    await sync_to_async(cast.node)()
+    await in_database(cast.node)()
     hub.start()
     async with asyncio.timeout(3):
         while not hub.layout.epoch:
@@ -86,7 +86,7 @@ async def test_a_tab_that_asks_after_a_gap_gets_a_snapshot(watch, hub):
 
 async def test_the_summary_counts_states_and_work(watch, hub):
     await with_fleet(hub)
-    await sync_to_async(cast.job)()
+    await in_database(cast.job)()
     socket = await watch()
     while (summary := await next_told(socket, "summary")).get("queued") is None:
         pass

@@ -97,7 +97,7 @@ def test_sampling_twice_at_one_moment_keeps_one_sample(live):
 
 def test_the_same_few_queries_whatever_the_size(django_assert_max_num_queries):
     for number in range(4):
-        card = cast.node(f"node-{number}", token=str(number)).gpus.first()
+        card = cast.node(f"node-{number}", token=str(number)).gpus.get(index=0)
         cast.placement(card, cast.job(f"job-{number}"))
         cast.pool(f"pool-{number}")
     with django_assert_max_num_queries(8):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import pytest_asyncio
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async as in_database
 from django.db import OperationalError
 
 from agents.wire import codec
@@ -55,7 +56,9 @@ class Agent:
     async def expect(self, kind: type) -> Any:
         """The next message of this kind; envelopes are opened with the node's own key."""
         while True:
-            message = codec.decode_from_console(await self.socket.receive())
+            data = await self.socket.receive()
+            assert isinstance(data, bytes)
+            message: Any = codec.decode_from_console(data)
             if isinstance(message, Envelope):
                 message = codec.unseal(message, key_of(self.node))
             if isinstance(message, kind):
@@ -108,7 +111,7 @@ async def dial(hub):
 @pytest.fixture
 def connect(dial):
     async def connect(node: Node | None = None, **facts: Any) -> Agent:
-        node = node or await sync_to_async(cast.node)()
+        node = node or await in_database(cast.node)()
         socket, accepted = await dial()
         assert accepted
         agent = Agent(socket, node)
@@ -145,7 +148,7 @@ async def test_the_generation_rises_above_the_one_the_agent_observed(connect):
 
 
 async def test_a_hello_of_another_node_is_refused(dial):
-    node = await sync_to_async(cast.node)()
+    node = await in_database(cast.node)()
     socket, _ = await dial()
     agent = Agent(socket, node)
     await agent.send(hello(node, node="node-08"))
@@ -161,7 +164,7 @@ async def test_a_change_of_desired_state_is_sent_within_the_poll(connect):
     agent = await connect()
     first = await agent.expect(DesiredState)
     await agent.send(status("n1", first.generation))
-    await sync_to_async(nodes.touch)([agent.node.pk], cast.T)
+    await in_database(nodes.touch)([agent.node.pk], cast.T)
     second = await agent.expect(DesiredState)
     assert second.generation == first.generation + 1
     assert second.nonce == "n1"
@@ -203,6 +206,19 @@ async def test_telemetry_reaches_the_grid_without_the_database(connect, hub):
     assert latest.looks(hub.grid, time.time()).tolist() == [Look.OK, Look.OK]
 
 
+async def test_of_statuses_that_tell_nothing_new_only_some_are_written(connect, monkeypatch):
+    applied: list[str] = []
+    monkeypatch.setattr(gateway, "_observe", lambda node_id, status: applied.append(status.nonce))
+    agent = await connect()
+    state = await agent.expect(DesiredState)
+    for nonce in ("n1", "n2", "n3"):
+        await agent.send(status(nonce, state.generation))
+        await agent.send(EventBatch((event(1),)))
+        await agent.expect(EventAck)
+    await agent.send(status("n4", state.generation + 1))
+    await eventually(lambda: applied == ["n1", "n4"])
+
+
 async def test_events_are_acknowledged_once_they_are_stored(connect):
     agent = await connect()
     await agent.expect(Welcome)
@@ -211,20 +227,20 @@ async def test_events_are_acknowledged_once_they_are_stored(connect):
     assert (await agent.expect(EventAck)).seq == 2
     await agent.send(batch)  # the acknowledgement was lost: it is sent again
     assert (await agent.expect(EventAck)).seq == 2
-    assert await sync_to_async(NodeEvent.objects.count)() == 2
+    assert await in_database(NodeEvent.objects.count)() == 2
 
 
 async def test_events_wait_for_a_database_that_does_not_answer(connect, monkeypatch):
     monkeypatch.setattr(gateway, "RETRY_S", 0.01)
     agent = await connect()
     await agent.expect(Welcome)
-    answers = iter([OperationalError("gone"), OperationalError("gone"), 1])
+    answers: Iterator[Any] = iter([OperationalError("gone"), OperationalError("gone"), 1])
 
     def persist(node_id: int, batch: EventBatch) -> int:
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return int(answer)
 
     monkeypatch.setattr(gateway, "_persist", persist)
     await agent.send(EventBatch((event(1),)))
@@ -240,7 +256,7 @@ async def test_events_wait_for_a_database_that_does_not_answer(connect, monkeypa
     ],
 )
 async def test_garbage_is_counted_with_its_reason_and_costs_nothing_else(dial, hub, raw, reason):
-    node = await sync_to_async(cast.node)()
+    node = await in_database(cast.node)()
     socket, _ = await dial()
     await socket.send(raw)
     await eventually(lambda: hub.refused.counts[reason] == 1)
@@ -250,7 +266,7 @@ async def test_garbage_is_counted_with_its_reason_and_costs_nothing_else(dial, h
 
 
 async def test_text_is_counted_and_ignored(dial, hub):
-    await sync_to_async(cast.node)()
+    await in_database(cast.node)()
     socket, _ = await dial()
     await socket.send("hello?")
     await eventually(lambda: hub.refused.counts["message: text instead of MessagePack"] == 1)
@@ -271,19 +287,19 @@ async def test_a_newer_connection_closes_the_older(connect, hub):
     assert await older.closes_with() == 4409
     await older.socket.hang_up()
     await newer.send(status("n1", 1))
-    await sync_to_async(nodes.touch)([newer.node.pk], cast.T)
+    await in_database(nodes.touch)([newer.node.pk], cast.T)
     await newer.expect(DesiredState)  # the end of the older did not take the newer with it
 
 
 async def test_a_token_that_was_replaced_ends_the_connection(connect):
     agent = await connect()
     await agent.expect(DesiredState)
-    await sync_to_async(Node.objects.filter(pk=agent.node.pk).update)(token_sha256="0" * 64)
+    await in_database(Node.objects.filter(pk=agent.node.pk).update)(token_sha256="0" * 64)
     assert await agent.closes_with() == 4401
 
 
 async def test_silence_after_connecting_is_ended(dial, monkeypatch):
     monkeypatch.setattr(gateway, "HELLO_DEADLINE_S", 0.05)
-    node = await sync_to_async(cast.node)()
+    node = await in_database(cast.node)()
     socket, _ = await dial()
     assert await Agent(socket, node).closes_with() == 4408
