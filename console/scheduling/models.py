@@ -32,6 +32,8 @@ class Round(models.Model):
     gpus = models.PositiveIntegerField(default=0)
     jobs = models.PositiveIntegerField(default=0)
     pairs = models.PositiveBigIntegerField(default=0)
+    # Σ predicted throughput of all that runs or was placed, and the same times priority.
+    predicted_gpus = models.FloatField(null=True, blank=True)
     objective = models.FloatField(null=True, blank=True)
     upper_bound = models.FloatField(null=True, blank=True)
     previous_objective = models.FloatField(null=True, blank=True)

@@ -131,12 +131,14 @@ class Wish:
 class Plan:
     """What to do, why, what it is worth together, and the most that anything could be worth.
 
-    `objective` equal to `upper_bound` proves the plan optimal. `seconds` by phase.
+    `throughput` in GPUs; `objective` is the same times priority, and equal to `upper_bound` it
+    proves the plan optimal. `seconds` by phase.
     """
 
     placings: tuple[Placing, ...]
     wishes: tuple[Wish, ...]
     verdicts: tuple[Verdict, ...]
+    throughput: float
     objective: float
     upper_bound: float
     pairs: int

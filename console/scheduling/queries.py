@@ -50,7 +50,7 @@ def took_s(round: Round) -> float | None:
 
 
 def gain(round: Round) -> float | None:
-    """Predicted throughput against the round before it, in GPUs; None for the first."""
+    """Worth against the round before it, in GPUs; None for the first."""
     if round.objective is None or round.previous_objective is None:
         return None
     return round.objective - round.previous_objective
@@ -74,7 +74,9 @@ def charts(kind: str) -> dict[str, dict[str, Any]]:
     rows = list(reversed(done.order_by("-started_at")[:CHARTED_ROUNDS]))
     x = [row.started_at.timestamp() for row in rows]
     return {
-        "worth": _chart(x, "GPUs", 1, ("Predicted throughput", [row.objective for row in rows])),
+        "worth": _chart(
+            x, "GPUs", 1, ("Predicted throughput", [row.predicted_gpus for row in rows])
+        ),
         "jobs": _chart(
             x,
             "",

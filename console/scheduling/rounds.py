@@ -133,6 +133,7 @@ class _Round:
         done = Round.objects.filter(pk=row.pk, state=Round.State.RUNNING).update(
             state=Round.State.DONE,
             finished_at=self.moment,
+            predicted_gpus=plan.throughput,
             objective=plan.objective,
             upper_bound=plan.upper_bound,
             pairs=plan.pairs,

@@ -16,8 +16,8 @@ class RoundSerializer(serializers.ModelSerializer[Round]):
         model = Round
         fields = (
             "id", "kind", "state", "trigger", "started_at", "finished_at", "took_s", "gpus", "jobs",
-            "pairs", "placed", "kept", "moves", "waiting", "objective", "upper_bound",
-            "previous_objective", "proven_optimal", "inputs", "seconds", "error",
+            "pairs", "placed", "kept", "moves", "waiting", "predicted_gpus", "objective",
+            "upper_bound", "previous_objective", "proven_optimal", "inputs", "seconds", "error",
         )  # fmt: skip
 
     def get_took_s(self, round: Round) -> float | None:

@@ -14,7 +14,7 @@ from console.scheduling.models import Decision, Round
 from console.scheduling.plan import WORDS, Code
 from console.templatetags import muxflow
 
-WHY = {"td": {"class": "why"}}
+SENTENCE = {"td": {"class": "sentence"}}
 
 
 class RoundTable(Table):
@@ -28,8 +28,10 @@ class RoundTable(Table):
     kept = tables.Column(attrs=WIDE_NUMBER)
     moves = tables.Column(attrs=WIDE_NUMBER)
     waiting = tables.Column(verbose_name="Wait", attrs=NUMBER)
-    objective = tables.Column(verbose_name="Predicted, GPUs", attrs=WIDE_NUMBER)
-    gain = tables.Column(accessor="pk", attrs=WIDE_NUMBER, orderable=False)
+    predicted_gpus = tables.Column(verbose_name="Predicted, GPUs", attrs=WIDE_NUMBER)
+    gain = tables.Column(
+        verbose_name="Gain in worth", accessor="pk", attrs=WIDE_NUMBER, orderable=False
+    )
     took = tables.Column(accessor="pk", attrs=NUMBER, orderable=False)
 
     class Meta:
@@ -47,11 +49,12 @@ class RoundTable(Table):
     def render_kind(self, record: Round) -> SafeString:
         return muxflow.state(record.kind, "mode")
 
-    def render_objective(self, value: float) -> str:
+    def render_predicted_gpus(self, value: float) -> str:
         return figures.quantity(value, "", 1)
 
     def render_gain(self, record: Round) -> str:
-        return muxflow.signed(queries.gain(record))
+        gain = queries.gain(record)
+        return "" if gain is None else figures.signed(gain)
 
     def render_took(self, record: Round) -> str:
         seconds = queries.took_s(record)
@@ -76,7 +79,7 @@ class DecisionTable(Table):
     predicted_throughput = tables.Column(verbose_name="Speed", attrs=NUMBER)
     predicted_online_slowdown = tables.Column(verbose_name="Online", attrs=WIDE_NUMBER)
     code = tables.Column(verbose_name="Reason", attrs=WIDE)
-    why = tables.Column(verbose_name="Why", orderable=False, attrs=WHY)
+    why = tables.Column(verbose_name="Why", orderable=False, attrs=SENTENCE)
 
     def render_job(self, record: Decision) -> SafeString:
         return format_html('<a href="{}">{}</a>', reverse("job", args=[record.job_id]), record.job)

@@ -23,12 +23,14 @@ def rounds(request: SreRequest) -> HttpResponse:
     access.require(request.user, Role.VIEWER)
     found = RoundFilter(request.GET, Round.objects.all())
     kind = request.GET.get("kind", "")
+    last = found.qs.filter(state=Round.State.DONE).order_by("-started_at").first()
     context = {
         "table": RoundTable(request, found.qs),
         "kind": kind if kind in Round.Kind.values else "",
         "kinds": KINDS,
         "charts": queries.charts(kind if kind in Round.Kind.values else ""),
-        "last": found.qs.filter(state=Round.State.DONE).order_by("-started_at").first(),
+        "last": last,
+        "took_s": queries.took_s(last) if last else None,
     }
     return render(request, "scheduling/rounds.html", context)
 

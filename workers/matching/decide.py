@@ -14,9 +14,9 @@ from console.scheduling.plan import Code, Kind, Plan, Verdict, Wish
 from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
 from workers.matching import certificate, explain, moves, solve
 from workers.matching.admission import Closed, closed
-from workers.matching.explain import Story
 from workers.matching.moves import Guest, Move
 from workers.matching.problem import SCALE, classes_of, problem_of, rows_of
+from workers.matching.story import Story
 from workers.prediction import analytic
 
 
@@ -127,6 +127,8 @@ def _plan(
         placings=tuple(story.placings()),
         wishes=tuple(_wish(move) for move in chosen),
         verdicts=verdicts,
+        throughput=sum(one.throughput for one in story.placings())
+        + sum(guest.speed for guest in guests),
         objective=running + certificate.value(problem.worth, story.x) / SCALE,
         upper_bound=running + bound / SCALE,
         pairs=problem.pairs,

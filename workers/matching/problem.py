@@ -52,10 +52,13 @@ _CODE: Final[Mapping[Code | None, int]] = {code: number for number, code in enum
 
 @dataclass(frozen=True)
 class Rows:
-    """GPUs that nothing tells apart; `members[r]` are indices into the GPUs given. Fractions."""
+    """GPUs that nothing tells apart; `members[r]` are indices into the GPUs given.
+
+    `online` as fractions of a GPU, `share_percent` what offline work would get.
+    """
 
     online: analytic.Load
-    share: Floats
+    share_percent: Floats
     quota_bytes: Floats
     models: tuple[str, ...]
     pools: tuple[str, ...]
@@ -110,7 +113,7 @@ def rows_of(gpus: Sequence[GpuFacts], special: frozenset[int] = frozenset()) -> 
     firsts = [gpus[members[0]] for members in keys.values()]
     return Rows(
         online=load_of([_rounded(gpu.online) for gpu in firsts]),
-        share=share_of(firsts) / 100.0,
+        share_percent=share_of(firsts),
         quota_bytes=np.array([quota_of(gpu) for gpu in firsts], np.float64),
         models=tuple(gpu.model for gpu in firsts),
         pools=tuple(gpu.pool for gpu in firsts),
@@ -190,7 +193,7 @@ def problem_of(
     """Score every row with every class, and say what stands between them."""
     online = analytic.Load(*(column[:, None] for column in rows.online))
     job = analytic.Load(*(column[None, :] for column in classes.load))
-    estimate = analytic.estimate(online, job, rows.share[:, None])
+    estimate = analytic.estimate(online, job, rows.share_percent[:, None] / 100.0)
     barrier = _barriers(rows, classes, avoid)
     for code, forbidden in (
         (Code.SLOWDOWN, estimate.slowdown > MOST_SLOWDOWN),

