@@ -9,6 +9,9 @@ import django_filters
 import django_tables2
 from django.core.paginator import EmptyPage, PageNotAnInteger
 from django.http import HttpRequest
+from django.utils.safestring import mark_safe
+
+from console import figures
 
 PER_PAGE: Final = 50
 # Of 32 bits, as the columns are; a larger number is no id on any database.
@@ -19,6 +22,9 @@ NUMBER: Final = {"th": {"class": "num"}, "td": {"class": "num"}}
 WIDE: Final = {"th": {"class": "opt"}, "td": {"class": "opt"}}
 WIDE_NUMBER: Final = {"th": {"class": "num opt"}, "td": {"class": "num opt"}}
 WIDE_QUIET: Final = {"th": {"class": "opt"}, "td": {"class": "opt q"}}
+
+# Missing is never drawn like a value.
+NO_DATA: Final = mark_safe(f'<span class="none">{figures.NO_DATA}</span>')  # noqa: S308  a constant
 
 Options = list[tuple[str, str]]
 
@@ -38,7 +44,8 @@ class Table(django_tables2.Table):  # type: ignore[misc]
     """A list in the console's look; `?sort=` and `?page=` hold its order and its page."""
 
     def __init__(self, request: HttpRequest, rows: Any, **options: Any) -> None:
-        super().__init__(rows, order_by=self._meta.order_by or (), **options)
+        order_by = self._meta.order_by or ()
+        super().__init__(rows, order_by=order_by, default=NO_DATA, **options)
         self.request = request
         if sort := request.GET.getlist("sort"):
             self.order_by = sort
