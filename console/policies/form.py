@@ -10,7 +10,7 @@ from typing import Any, Final
 from agents.wire.names import AGENT_ORIGINS, Origin, Signal
 from console.errors import Invalid
 from console.policies import rules, words
-from console.policies.rules import Default, Mode, PolicyBody
+from console.policies.rules import Bounds, Default, Mode, PolicyBody
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class Form:
     errors: Mapping[str, str]
 
 
+NO_BOUNDS: Final = Bounds(0, 0, "")
 CHOICES: Final = {
     "mode": ((Mode.AUTOMATIC.value, "Automatic"), (Mode.PERSON.value, "Waits for a person")),
     "default": ((Default.RUN.value, "It runs"), (Default.KEEP.value, "It is dropped")),
@@ -100,59 +101,72 @@ def build(
     errors: Mapping[str, str] | None = None,
 ) -> Form:
     """The form that shows `body`, or what was `typed` into it, beside the version in force."""
-    flat, before = rules.flat(body), rules.flat(was)
-    typed, errors = typed or {}, errors or {}
+    sheet = _Sheet(rules.flat(body), rules.flat(was), typed or {}, errors or {})
+    required = {signal: threshold.required for signal, threshold in body.thresholds.items()}
+    return Form(
+        thresholds=[sheet.threshold(signal, needed) for signal, needed in required.items()],
+        lanes=[sheet.lane(origin) for origin in body.lanes if origin not in AGENT_ORIGINS],
+        scalars=[sheet.number(path) for path in words.SCALARS],
+        errors=sheet.errors,
+    )
 
-    def field(path: str) -> Field:
+
+@dataclass(frozen=True)
+class _Sheet:
+    """Values by path: as they are, as they were, as typed, and what is wrong with them."""
+
+    flat: Mapping[str, Any]
+    before: Mapping[str, Any]
+    typed: Mapping[str, str]
+    errors: Mapping[str, str]
+
+    def threshold(self, signal: Signal, required: bool) -> ThresholdRow:
+        path = f"thresholds.{signal}"
+        return ThresholdRow(
+            signal=signal,
+            words=words.SIGNALS[signal],
+            lower=self.number(f"{path}.lower"),
+            upper=self.number(f"{path}.upper"),
+            lower_dwell=self.number(f"{path}.lower_dwell_s"),
+            upper_dwell=self.number(f"{path}.upper_dwell_s"),
+            required=required,
+        )
+
+    def lane(self, origin: Origin) -> LaneRow:
+        path = f"lanes.{origin}"
+        return LaneRow(
+            origin=origin,
+            name=words.ORIGINS[origin],
+            mode=self.choice(f"{path}.mode"),
+            default=self.choice(f"{path}.default"),
+            budget=self.number(f"{path}.budget_per_hour", step="1"),
+            deadline=self.number(f"{path}.deadline_s"),
+            undo=self.number(f"{path}.undo_s"),
+            silent=self.number(f"{path}.silent_s"),
+        )
+
+    def number(self, path: str, step: str = "any") -> Field:
         bounds, scale = words.bounds_of(path)
-        value = typed.get(path, _text(flat.get(path), scale))
+        value = self.typed.get(path, _text(self.flat.get(path), scale))
+        was = _text(self.before.get(path), scale)
+        return self._field(path, value, was, bounds, step)
+
+    def choice(self, path: str) -> Field:
+        value = self.typed.get(path, str(self.flat.get(path, "")))
+        return self._field(path, value, str(self.before.get(path, "")), NO_BOUNDS, "")
+
+    def _field(self, path: str, value: str, was: str, bounds: Bounds, step: str) -> Field:
         return Field(
             path=path,
             label=words.label(path),
             value=value,
-            was=_text(before.get(path), scale),
+            was=was,
             unit=bounds.unit,
             low=bounds.low,
             high=bounds.high,
-            step="1" if path.endswith("budget_per_hour") else "any",
-            error=errors.get(path, ""),
+            step=step,
+            error=self.errors.get(path, ""),
         )
-
-    def choice(path: str) -> Field:
-        value = typed.get(path, str(flat.get(path, "")))
-        was = str(before.get(path, ""))
-        return Field(path, words.label(path), value, was, "", 0, 0, "", errors.get(path, ""))
-
-    return Form(
-        thresholds=[
-            ThresholdRow(
-                signal=signal,
-                words=words.SIGNALS[signal],
-                lower=field(f"thresholds.{signal}.lower"),
-                upper=field(f"thresholds.{signal}.upper"),
-                lower_dwell=field(f"thresholds.{signal}.lower_dwell_s"),
-                upper_dwell=field(f"thresholds.{signal}.upper_dwell_s"),
-                required=body.thresholds[signal].required,
-            )
-            for signal in body.thresholds
-        ],
-        lanes=[
-            LaneRow(
-                origin=origin,
-                name=words.ORIGINS[origin],
-                mode=choice(f"lanes.{origin}.mode"),
-                default=choice(f"lanes.{origin}.default"),
-                budget=field(f"lanes.{origin}.budget_per_hour"),
-                deadline=field(f"lanes.{origin}.deadline_s"),
-                undo=field(f"lanes.{origin}.undo_s"),
-                silent=field(f"lanes.{origin}.silent_s"),
-            )
-            for origin in body.lanes
-            if origin not in AGENT_ORIGINS
-        ],
-        scalars=[field(path) for path in words.SCALARS],
-        errors=errors,
-    )
 
 
 def read(posted: Mapping[str, str], base: PolicyBody) -> PolicyBody:
