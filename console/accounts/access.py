@@ -43,9 +43,14 @@ def require(user: User, role: Role | str, pool: Pool | None = None) -> None:
         raise PermissionDenied(missing(role, pool))
 
 
+def allowed_one(user: User, roles: tuple[Role, ...], pool: Pool | None = None) -> bool:
+    """Whether `user` holds at least one of `roles`."""
+    return any(allowed(user, role, pool) for role in roles)
+
+
 def require_one(user: User, roles: tuple[Role, ...], pool: Pool | None = None) -> None:
     """Raises PermissionDenied unless `user` holds at least one of `roles`."""
-    if not any(allowed(user, role, pool) for role in roles):
+    if not allowed_one(user, roles, pool):
         raise PermissionDenied(missing(roles[0], pool))
 
 

@@ -31,8 +31,6 @@ from console.inventory.models import EnrolmentToken, Gpu, Node, Pool, SharingCha
 from console.rest import PoolScoped, ReasonSerializer, reason_of
 from console.runs.serializers import RunSerializer
 
-BRAKE = (Role.OPERATOR, Role.APPROVER)
-
 
 class PoolViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[Pool]):
     queryset = (
@@ -87,7 +85,7 @@ class PoolViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[P
     def stop_sharing(self, request: Request, name: str) -> Response:
         """Lower the pool to observe at once and ask for the end of all that runs."""
         pool, user = self.get_object(), caller(request)
-        access.require_one(user, BRAKE, pool)
+        access.require_one(user, sharing.BRAKE, pool)
         sharing.stop([pool], person(user), reason_of(request), timezone.now())
         return self._fresh()
 
@@ -95,9 +93,8 @@ class PoolViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[P
     @action(detail=True, methods=["post"])
     def set_mode(self, request: Request, name: str) -> Response:
         """Set the pool's own mode; its GPUs keep theirs."""
-        pool, user = self.get_object(), caller(request)
-        access.require(user, Role.OPERATOR, pool)
-        sharing.set_mode(pool, *_mode(request), person(user), reason_of(request), timezone.now())
+        pool = self.get_object()
+        _set_mode(request, pool, pool)
         return self._fresh()
 
     def _fresh(self) -> Response:
@@ -163,8 +160,8 @@ class GpuViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[Gp
     @action(detail=True, methods=["post"])
     def set_mode(self, request: Request, pk: str) -> Response:
         """Set the GPU's own mode; the lower of it and the pool's holds."""
-        gpu, user = self._for_operator(request)
-        sharing.set_mode(gpu, *_mode(request), person(user), reason_of(request), timezone.now())
+        gpu = self.get_object()
+        _set_mode(request, gpu, gpu.node.pool)
         return Response(self.get_serializer(self.get_object()).data)
 
     @extend_schema(request=ReasonSerializer, responses=serializers.GpuSerializer)
@@ -259,7 +256,9 @@ def import_cluster(request: Request) -> Response:
     return Response(RunSerializer(run).data, status=status.HTTP_202_ACCEPTED)
 
 
-def _mode(request: Request) -> tuple[SharingMode]:
+def _set_mode(request: Request, target: Pool | Gpu, pool: Pool) -> None:
     body = serializers.ModeSerializer(data=request.data)
     body.is_valid(raise_exception=True)
-    return (SharingMode(body.validated_data["mode"]),)
+    mode, user = SharingMode(body.validated_data["mode"]), caller(request)
+    access.require_one(user, sharing.roles_to_set(target.sharing_mode, mode), pool)
+    sharing.set_mode(target, mode, person(user), body.validated_data["reason"], timezone.now())

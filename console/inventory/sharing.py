@@ -17,6 +17,7 @@ from django.db.models import Avg, Count, Min, QuerySet
 
 from agents.wire.names import Origin, SharingMode
 from console import doorbell
+from console.accounts.models import Role
 from console.announce import announce
 from console.audit.services import Actor, record
 from console.errors import Refused, SomebodyWasFirst
@@ -27,6 +28,8 @@ from console.inventory.nodes import touch
 from console.scheduling.models import Placement
 from console.telemetry.models import FleetSample
 
+# Whoever is on call may stop what an operator started.
+BRAKE: Final = (Role.OPERATOR, Role.APPROVER)
 BASELINE: Final = timedelta(days=7)
 
 
@@ -46,6 +49,12 @@ def forbidding_fact(gpu: Gpu) -> str:
         (gpu.holdback, modes.HOLDBACK_FACT),
     )
     return next((fact for holds, fact in facts if holds), "")
+
+
+def roles_to_set(present: str, wanted: SharingMode) -> tuple[Role, ...]:
+    """Who may: an operator, and to lower a mode also an approver, who is on call."""
+    lowers = modes.lower(present, wanted) == wanted
+    return BRAKE if lowers else (Role.OPERATOR,)
 
 
 @dataclass(frozen=True)

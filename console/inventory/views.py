@@ -26,7 +26,6 @@ from console.inventory.tables import NodeTable
 from console.lists import options
 from console.pages import act, dialog, reason_of
 
-BRAKE: Final = (Role.OPERATOR, Role.APPROVER)
 WHY_OUT: Final = (
     ("Maintenance", "Maintenance"),
     ("Suspect hardware", "Suspect hardware"),
@@ -112,7 +111,7 @@ def gpu_enable(request: SreRequest, gpu_id: int) -> HttpResponse:
 def gpu_mode(request: SreRequest, gpu_id: int) -> HttpResponse:
     """Choose the mode of one GPU; the lower of it and the pool's holds."""
     gpu = _gpu(request, gpu_id)
-    access.require_one(request.user, BRAKE, gpu.node.pool)
+    access.require_one(request.user, sharing.BRAKE, gpu.node.pool)
     if request.method == "GET":
         return _ask_mode(request, gpu, f"Sharing mode of {gpu}")
     return _set_mode(request, gpu, gpu.node.pool)
@@ -163,7 +162,9 @@ def sharing_start(request: SreRequest) -> HttpResponse:
 def stop_sharing(request: SreRequest) -> HttpResponse:
     """First what it would stop, then stop it, in the pools named or in all that are open."""
     pools = _pools(request, request.GET if request.method == "GET" else request.POST)
-    mine = [pool for pool in pools if any(access.allowed(request.user, r, pool) for r in BRAKE)]
+    mine = [
+        pool for pool in pools if any(access.allowed(request.user, r, pool) for r in sharing.BRAKE)
+    ]
     if request.method == "GET":
         context = {
             "title": "Stop sharing",
@@ -260,12 +261,10 @@ MEANING: Final = {
 
 
 def _set_mode(request: SreRequest, target: Pool | Gpu, pool: Pool) -> HttpResponse:
-    """Raising a mode takes an operator; lowering it, an operator or an approver."""
     if request.POST.get("mode") not in SHARING_MODES:
         raise Http404("There is no such sharing mode.")
     mode = SharingMode(request.POST["mode"])
-    lowers = SHARING_MODES.index(mode) < SHARING_MODES.index(SharingMode(target.sharing_mode))
-    access.require_one(request.user, BRAKE if lowers else (Role.OPERATOR,), pool)
+    access.require_one(request.user, sharing.roles_to_set(target.sharing_mode, mode), pool)
     actor, reason = person(request.user), reason_of(request)
     return act(
         request,

@@ -33,7 +33,7 @@ CHANGES = {
     "nodes/node-01/cordon/": ({}, {Role.OPERATOR}),
     "nodes/node-01/drain/": ({}, {Role.OPERATOR}),
     "gpus/{gpu}/disable/": ({}, {Role.OPERATOR}),
-    "gpus/{gpu}/set_mode/": ({"mode": "off"}, {Role.OPERATOR}),
+    "gpus/{gpu}/set_mode/": ({"mode": "off"}, {Role.OPERATOR, Role.APPROVER}),
     "enrolment-tokens/": ({"pool": "web"}, set()),
     "jobs/": (JOB, {Role.OPERATOR}),
     "jobs/{job}/cancel/": ({}, {Role.OPERATOR}),
