@@ -162,9 +162,7 @@ def sharing_start(request: SreRequest) -> HttpResponse:
 def stop_sharing(request: SreRequest) -> HttpResponse:
     """First what it would stop, then stop it, in the pools named or in all that are open."""
     pools = _pools(request, request.GET if request.method == "GET" else request.POST)
-    mine = [
-        pool for pool in pools if any(access.allowed(request.user, r, pool) for r in sharing.BRAKE)
-    ]
+    mine = [pool for pool in pools if access.allowed_one(request.user, sharing.BRAKE, pool)]
     if request.method == "GET":
         context = {
             "title": "Stop sharing",
