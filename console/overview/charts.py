@@ -50,7 +50,7 @@ def charts(
             "series": [_series("p99 of SLO", points, lambda p: p.p99_percent_of_slo)],
             "thresholds": slo,
             "unit": "%",
-            "range": [40, None],
+            "range": [0, None],
         },
     }
 

@@ -22,6 +22,7 @@ test("value ticks are round and reach past the highest value", () => {
   assert.deepEqual(valueTicks(0, 75), [0, 20, 40, 60, 80]);
   assert.deepEqual(valueTicks(40, 110), [40, 60, 80, 100, 120]);
   assert.ok(valueTicks(0, 225).at(-1) >= 225);
+  assert.deepEqual(valueTicks(0, 108), [0, 40, 80, 120]);
   assert.deepEqual(valueTicks(0, 0.3), [0, 0.1, 0.2, 0.3]);
 });
 

@@ -30,7 +30,7 @@ export function exactTime(t) {
 /** About `count` round values from `low` to at least `high`; the last one is the top of the axis. */
 export function valueTicks(low, high, count = 4) {
   const raw = Math.max(high - low, Number.EPSILON) / count, power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+  const step = [1, 2, 2.5, 4, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
   const first = Math.floor(low / step + 1e-9) * step, ticks = [];
   for (let i = 0; ; i += 1) {
     const value = Number((first + i * step).toPrecision(12));
