@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from console.api import caller
-from console.evictions import services
+from console.evictions import queries, services
 from console.evictions.filters import EvictionFilter
 from console.evictions.models import Eviction
 from console.evictions.serializers import EvictionSerializer
@@ -23,7 +23,7 @@ from console.rest import PoolScoped, ReasonSerializer, reason_of
 
 class EvictionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[Eviction]):
     queryset = (
-        Eviction.objects.select_related(*services.WITH_ALL)
+        Eviction.objects.select_related(*queries.WITH_ALL)
         .prefetch_related("phases")
         .order_by("-proposed_at", "pk")
     )

@@ -11,7 +11,7 @@ from agents.wire.names import PHASES, EventKind, Origin, Phase
 from console.accounts import access
 from console.accounts.models import Role, User
 from console.audit.models import Entry
-from console.evictions import lifecycle, services, stops, words
+from console.evictions import lifecycle, queries, stops, words
 from console.evictions.lifecycle import State
 from console.evictions.models import Eviction
 from console.evictions.stops import Expectation
@@ -222,7 +222,7 @@ def budget_left(eviction: Eviction, lane: Lane, now: datetime) -> tuple[int, int
     """(left, whole) of the automatic evictions of this origin in this hour; None: no limit."""
     if lane.budget_per_hour is None:
         return None
-    gone = services.gone_by_themselves(eviction.gpu.node.pool, Origin(eviction.origin), now)
+    gone = queries.gone_by_themselves(eviction.gpu.node.pool, Origin(eviction.origin), now)
     return max(0, lane.budget_per_hour - gone), lane.budget_per_hour
 
 

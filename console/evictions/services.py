@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet
 
 from agents.wire.messages import Event as NodeReport
 from agents.wire.names import EndReason, Origin, Phase, PlacementState
@@ -24,11 +23,11 @@ from console.announce import announce
 from console.audit import services as audit
 from console.audit.services import Actor
 from console.errors import Refused, SomebodyWasFirst
-from console.evictions import lifecycle, words
+from console.evictions import lifecycle, queries, reports, words
 from console.evictions.lifecycle import Entry, Event, State
 from console.evictions.models import Eviction, EvictionPhase, Silence
 from console.inventory import nodes
-from console.inventory.models import Gpu, Node, Pool
+from console.inventory.models import Gpu, Node
 from console.policies import rules
 from console.policies import services as policies
 from console.policies.rules import Default, Lane
@@ -37,19 +36,8 @@ from console.scheduling.models import Placement, Round
 log = logging.getLogger(__name__)
 
 CLOCK: Final = audit.system("evictions")
-NOBODY: Final = UUID(int=0)
-# One tick handles no more than this; the next one comes a second later.
-TICK_ROWS: Final = 500
 # After an undo there is at least this long until the deadline decides.
 AFTER_UNDO_S: Final = 60.0
-
-WITH_ALL: Final = (
-    "placement__job__team",
-    "gpu__node__pool__policy__current__policy",
-    "to_gpu__node",
-    "decided_by",
-    "reviewed_by",
-)
 
 
 # --- how an eviction begins ---------------------------------------------------------------
@@ -70,11 +58,11 @@ def propose(
 
     None when a person silenced this origin for the placement, or when one is open already.
     """
-    if is_silenced(placement, origin, now) or _open(placement):
+    if queries.is_silenced(placement, origin, now) or queries.open_of(placement):
         return None
     pool = placement.gpu.node.pool
     lane = policies.lane_for(pool, origin)
-    entry = lifecycle.enter(lane, gone_by_themselves(pool, origin, now), now)
+    entry = lifecycle.enter(lane, queries.gone_by_themselves(pool, origin, now), now)
     facts = {"to_gpu": to_gpu, "round": round, "cause_id": cause_id, "evidence": evidence}
     with transaction.atomic():
         eviction = _create(placement, origin, entry, why, now, **facts)
@@ -144,26 +132,11 @@ def _make_room(
     placement: Placement, actor: Actor, now: datetime, keep: Collection[str]
 ) -> Eviction | None:
     """The open eviction when its state is one to `keep`; any other open one is superseded."""
-    eviction = _open(placement)
+    eviction = queries.open_of(placement)
     if eviction is None or eviction.state in keep:
         return eviction
     _move(eviction, Event.SUPERSEDE, actor, now, ended_at=now)
     return None
-
-
-def is_silenced(placement: Placement, origin: Origin, now: datetime) -> bool:
-    """True while "keep running" holds for this origin and placement."""
-    return Silence.objects.filter(placement=placement, origin=origin, until__gt=now).exists()
-
-
-def gone_by_themselves(pool: Pool, origin: Origin, now: datetime) -> int:
-    """How many of this origin went in the last hour without a person's word."""
-    return Eviction.objects.filter(
-        gpu__node__pool=pool,
-        origin=origin,
-        decided_by=None,
-        dispatch_at__gt=now - timedelta(hours=1),
-    ).count()
 
 
 # --- what people decide -------------------------------------------------------------------
@@ -249,14 +222,9 @@ def _reject(eviction: Eviction, user: User, reason: str, now: datetime) -> None:
     _move(eviction, Event.KEEP, audit.person(user), now, ended_at=now, **decision)
 
 
-def load(eviction_id: UUID) -> Eviction:
-    """With all that a page or a sentence about it needs. Raises Eviction.DoesNotExist."""
-    return Eviction.objects.select_related(*WITH_ALL).get(pk=eviction_id)
-
-
 def load_for_approver(eviction_id: UUID, user: User) -> Eviction:
     """Raises PermissionDenied unless `user` may decide in the pool of the GPU."""
-    eviction = load(eviction_id)
+    eviction = queries.load(eviction_id)
     access.require(user, Role.APPROVER, eviction.gpu.node.pool)
     return eviction
 
@@ -284,18 +252,7 @@ def _lane(eviction: Eviction) -> Lane:
 
 def tick(now: datetime) -> int:
     """Do all that is due: dispatch, defaults, stops that are stuck. How many rows changed."""
-    return sum(_tick_one(eviction, now) for eviction in _candidates(now))
-
-
-def _candidates(now: datetime) -> QuerySet[Eviction]:
-    due = (
-        Q(state=State.APPROVED, dispatch_at__lte=now)
-        | Q(state=State.PROPOSED, deadline_at__lte=now)
-        | Q(state__in=(State.STOPPING, State.STUCK))
-        | Q(placement__state=PlacementState.ENDED)
-    )
-    rows = Eviction.objects.filter(due, state__in=lifecycle.OPEN).select_related(*WITH_ALL)
-    return rows.order_by("proposed_at")[:TICK_ROWS]
+    return sum(_tick_one(eviction, now) for eviction in queries.due_or_under_way(now))
 
 
 def _tick_one(eviction: Eviction, now: datetime) -> bool:
@@ -328,7 +285,7 @@ def _timing(eviction: Eviction, now: datetime) -> lifecycle.Timing:
 def _may_run_by_itself(eviction: Eviction, now: datetime) -> bool:
     if eviction.state != State.PROPOSED or eviction.default != Default.RUN:
         return True
-    gone = gone_by_themselves(eviction.gpu.node.pool, Origin(eviction.origin), now)
+    gone = queries.gone_by_themselves(eviction.gpu.node.pool, Origin(eviction.origin), now)
     return lifecycle.within_budget(_lane(eviction), gone)
 
 
@@ -380,13 +337,12 @@ def agent_started(node: Node, report: NodeReport, now: datetime) -> Eviction | N
 
     An open eviction of the placement is superseded; one with the same id is escalated.
     """
-    placement = _placement(node, report)
+    placement = queries.placement_of(node, report)
     if placement is None or report.eviction_id is None:
         return None
     actor, origin = audit.agent(node.name), Origin(report.data.get("origin", Origin.OVERLOAD))
     with transaction.atomic():
-        known = Eviction.objects.select_related(*WITH_ALL).filter(pk=report.eviction_id).first()
-        if known:
+        if known := queries.find(UUID(report.eviction_id)):
             return _escalate(known, node, origin, actor, now)
         _make_room(placement, actor, now, keep=())
         return _begun_by_agent(placement, origin, report, actor, now)
@@ -399,11 +355,11 @@ def _begun_by_agent(
         placement,
         origin,
         Entry(State.STOPPING),
-        _why(report),
+        reports.why(report),
         now,
         id=UUID(report.eviction_id),
-        proposed_at=_moment(report, now),
-        evidence=_evidence(report),
+        proposed_at=reports.moment(report, now),
+        evidence=reports.evidence(report),
         reaction_ms=report.data.get("reaction_ms"),
         review=Eviction.Review.WANTED
         if lifecycle.wants_review(origin)
@@ -432,15 +388,16 @@ def _escalate(
 
 def agent_phase(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
     """A phase of the stop was reached. None when the node does not know this eviction."""
-    eviction = _of_node(node, report)
+    eviction = queries.eviction_of(node, report)
     if eviction is None:
         return None
     phase = Phase(report.data["phase"])
     with transaction.atomic():
         EvictionPhase.objects.get_or_create(
-            eviction=eviction, phase=phase, defaults={"at": _moment(report, now)}
+            eviction=eviction, phase=phase, defaults={"at": reports.moment(report, now)}
         )
-        facts = _phase_facts(eviction, phase, report)
+        held = eviction.placement.memory_bytes
+        facts = reports.phase_facts(report, eviction.phase, eviction.freed_bytes, held)
         event = lifecycle.event_of(phase, State(eviction.state))
         if (State(eviction.state), event) in lifecycle.TRANSITIONS:
             _move(eviction, event, audit.agent(node.name), now, **facts)
@@ -449,44 +406,34 @@ def agent_phase(node: Node, report: NodeReport, now: datetime) -> Eviction | Non
     return eviction
 
 
-def _phase_facts(eviction: Eviction, phase: Phase, report: NodeReport) -> dict[str, Any]:
-    furthest = lifecycle.furthest(eviction.phase, phase)
-    facts: dict[str, Any] = {"phase": furthest}
-    if furthest is phase and report.data.get("lost_work_s") is not None:
-        facts["lost_work_s"] = report.data["lost_work_s"]
-    if phase is Phase.MEMORY_RETURNED and eviction.freed_bytes is None:
-        facts["freed_bytes"] = report.data.get("memory_bytes") or eviction.placement.memory_bytes
-    return facts
-
-
 def agent_proposed(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
     """The node saw an SLO missed at lowered duty; the lane `slo` says who decides.
 
     None for a placement that is not its own, and for the same reasons as `propose`.
     """
-    placement = _placement(node, report)
+    placement = queries.placement_of(node, report)
     if placement is None:
         return None
-    return propose(placement, Origin.SLO, _why(report), _evidence(report), now)
+    return propose(placement, Origin.SLO, reports.why(report), reports.evidence(report), now)
 
 
 def agent_stuck(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
     """The node says that the stop does not move. None when that is no longer so."""
-    eviction = _of_node(node, report)
+    eviction = queries.eviction_of(node, report)
     if eviction is None or eviction.state != State.STOPPING:
         return None
     with transaction.atomic():
-        _move(eviction, Event.STUCK, audit.agent(node.name), now, said=_why(report))
+        _move(eviction, Event.STUCK, audit.agent(node.name), now, said=reports.why(report))
     return eviction
 
 
 def agent_failed(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
     """The node gave up on a stop; its GPU is taken out of use. None when it ended otherwise."""
-    eviction = _of_node(node, report)
+    eviction = queries.eviction_of(node, report)
     if eviction is None or eviction.state not in (State.STOPPING, State.STUCK):
         return None
     with transaction.atomic():
-        actor, why = audit.agent(node.name), _why(report)
+        actor, why = audit.agent(node.name), reports.why(report)
         if eviction.state == State.STOPPING:
             _move(eviction, Event.STUCK, actor, now, said=why)
         _fail(eviction, now, actor, why)
@@ -495,7 +442,7 @@ def agent_failed(node: Node, report: NodeReport, now: datetime) -> Eviction | No
 
 def placement_ended(placement: Placement, report: NodeReport | None, now: datetime) -> None:
     """Close the open eviction of a placement that ended, for whatever reason."""
-    eviction = _open(placement)
+    eviction = queries.open_of(placement)
     if eviction is None:
         return
     data = report.data if report else {}
@@ -519,41 +466,7 @@ def _end(
     return True
 
 
-def _placement(node: Node, report: NodeReport) -> Placement | None:
-    found = Placement.objects.select_related("job", "gpu__node__pool__policy__current__policy")
-    placement = found.filter(pk=report.placement_id or NOBODY, gpu__node=node).first()
-    if placement is None:
-        log.warning("%s reported placement %s, which is not its own", node, report.placement_id)
-    return placement
-
-
-def _of_node(node: Node, report: NodeReport) -> Eviction | None:
-    found = Eviction.objects.select_related(*WITH_ALL)
-    eviction = found.filter(pk=report.eviction_id or NOBODY, gpu__node=node).first()
-    if eviction is None:
-        log.warning("%s reported eviction %s, which is not its own", node, report.eviction_id)
-    return eviction
-
-
-def _why(report: NodeReport) -> str:
-    return str(report.data.get("why", ""))
-
-
-def _evidence(report: NodeReport) -> dict[str, Any]:
-    return {key: report.data[key] for key in ("signal", "value", "limit") if key in report.data}
-
-
-def _moment(report: NodeReport, now: datetime) -> datetime:
-    """The agent's time, but never in our future."""
-    return min(datetime.fromtimestamp(report.at, UTC), now)
-
-
 # --- one change ---------------------------------------------------------------------------
-
-
-def _open(placement: Placement) -> Eviction | None:
-    rows = Eviction.objects.select_related(*WITH_ALL)
-    return rows.filter(placement=placement, state__in=lifecycle.OPEN).first()
 
 
 def _move(
@@ -571,7 +484,7 @@ def _move(
     if after != before:
         fields |= {"state": after, "state_since": now}
     if not Eviction.objects.filter(pk=eviction.pk, state=before).update(**fields):
-        raise SomebodyWasFirst(words.story(load(eviction.pk), now))
+        raise SomebodyWasFirst(words.story(queries.load(eviction.pk), now))
     for name, value in fields.items():
         setattr(eviction, name, value)
     if after != before:

@@ -20,7 +20,7 @@ from console.accounts.access import SreRequest
 from console.accounts.models import Role
 from console.audit import services as audit
 from console.errors import Refused
-from console.evictions import chart, evidence, history, inbox, opened, services
+from console.evictions import chart, evidence, history, inbox, opened, queries, services
 from console.evictions.models import Eviction
 from console.inventory.models import Gpu
 from console.pages import act, dialog, reason_of
@@ -137,7 +137,7 @@ _PARTS = {
 def _first(lists: inbox.Inbox) -> Eviction | None:
     """What a person should look at first."""
     rows = [*lists.waiting, *lists.under_way]
-    return services.load(rows[0].eviction.pk) if rows else None
+    return queries.load(rows[0].eviction.pk) if rows else None
 
 
 def _facts_of(found: Eviction, user: Any, now: Any) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _decide(request: SreRequest, pk: UUID, decide: Callable[[str], Any]) -> Http
 
 def _find(request: SreRequest, pk: UUID) -> Eviction:
     """404 when there is none, or in a pool that the person may not see."""
-    mine = inbox.visible(request.user).select_related(*services.WITH_ALL)
+    mine = inbox.visible(request.user).select_related(*queries.WITH_ALL)
     return get_object_or_404(mine, pk=pk)
 
 

@@ -9,7 +9,7 @@ from agents.wire.ids import uuid7
 from agents.wire.messages import Event
 from agents.wire.names import EventKind, Origin
 from console.accounts.models import Role, User
-from console.evictions import services
+from console.evictions import queries, services
 from console.evictions.models import Eviction
 from console.inventory.models import Gpu
 from console.policies import services as policies
@@ -90,7 +90,7 @@ def a_dispatched(placement: Placement | None = None, user: User | None = None) -
 
 def fresh(eviction: Eviction | None) -> Eviction:
     assert eviction is not None
-    return services.load(eviction.pk)
+    return queries.load(eviction.pk)
 
 
 def a_report(

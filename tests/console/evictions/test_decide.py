@@ -11,7 +11,7 @@ from console.accounts.models import Role
 from console.audit import services as audit
 from console.audit.models import Entry
 from console.errors import IllegalTransition, Refused, SomebodyWasFirst
-from console.evictions import services
+from console.evictions import queries, services
 from console.evictions.lifecycle import State
 from console.evictions.models import Eviction, Silence
 from console.inventory.models import Node
@@ -217,7 +217,7 @@ def test_at_most_one_is_open_per_placement():
 
 def test_of_two_that_begin_at_the_same_moment_the_constraint_lets_one_in(monkeypatch):
     eviction = a_proposal()
-    monkeypatch.setattr(services, "_open", lambda _: None)
+    monkeypatch.setattr(queries, "open_of", lambda _: None)
     assert services.propose(eviction.placement, Origin.MOVE, "pays", {}, NOW) is None
     with pytest.raises(SomebodyWasFirst, match="just now"):
         ask(eviction.placement)

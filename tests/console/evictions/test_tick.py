@@ -6,7 +6,7 @@ import pytest
 
 from agents.wire.names import Origin
 from console.audit.models import Entry
-from console.evictions import services
+from console.evictions import queries, services
 from console.evictions.lifecycle import State
 from console.inventory.models import Gpu, Node
 from console.scheduling.models import Placement
@@ -57,7 +57,7 @@ def test_at_its_deadline_a_move_is_dropped():
 
 def test_beyond_the_budget_nothing_more_runs_by_itself(monkeypatch):
     eviction = a_proposal(origin=Origin.SLO)
-    monkeypatch.setattr(services, "gone_by_themselves", lambda *_: 8)
+    monkeypatch.setattr(queries, "gone_by_themselves", lambda *_: 8)
     services.tick(after(240))
     assert fresh(eviction).state == State.EXPIRED
 
@@ -65,14 +65,14 @@ def test_beyond_the_budget_nothing_more_runs_by_itself(monkeypatch):
 def test_only_what_went_without_a_person_counts_against_the_budget():
     eviction = a_dispatched()
     pool = eviction.gpu.node.pool
-    assert services.gone_by_themselves(pool, Origin.SLO, after(20)) == 0
+    assert queries.gone_by_themselves(pool, Origin.SLO, after(20)) == 0
     services.placement_ended(eviction.placement, None, after(20))
     Placement.objects.update(state="ENDED")
     second = a_proposal(a_placement(eviction.gpu, a_job("gpt2-ft-12")))
     services.tick(after(240))
     assert fresh(second).state == State.DISPATCHED
-    assert services.gone_by_themselves(pool, Origin.SLO, after(241)) == 1
-    assert services.gone_by_themselves(pool, Origin.SLO, after(240 + 3_601)) == 0
+    assert queries.gone_by_themselves(pool, Origin.SLO, after(241)) == 1
+    assert queries.gone_by_themselves(pool, Origin.SLO, after(240 + 3_601)) == 0
 
 
 def test_a_stop_that_does_not_end_is_stuck_then_failed_and_its_gpu_is_disabled():
@@ -119,9 +119,9 @@ def test_one_row_that_somebody_else_changed_does_not_stop_the_others(monkeypatch
     first = a_proposal(origin=Origin.MOVE)
     other = a_placement(a_gpu(first.gpu.node, 1), a_job("gpt2-ft-12"))
     second = a_proposal(other, Origin.MOVE)
-    rows = list(services._candidates(after(1_800)))
+    rows = list(queries.due_or_under_way(after(1_800)))
     services.keep(first.pk, an_approver(), "", after(1_799))
-    monkeypatch.setattr(services, "_candidates", lambda _: rows)
+    monkeypatch.setattr(queries, "due_or_under_way", lambda _: rows)
     assert services.tick(after(1_800)) == 1
     assert fresh(first).state == State.REJECTED
     assert fresh(second).state == State.EXPIRED
