@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -127,8 +128,20 @@ class Hub:
             except redis.RedisError:
                 pass  # it expires by itself
         if self._threads is not None:
+            await self._close_connections()
             self._threads.shutdown(wait=False, cancel_futures=True)
         self._loop = self._threads = self._redis = None
+
+    async def _close_connections(self) -> None:
+        """Each thread closes its own; none can do it for another."""
+        all_here = threading.Barrier(DATABASE_THREADS)
+
+        def close() -> None:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                all_here.wait(timeout=1)
+            connections.close_all()
+
+        await asyncio.gather(*[self.in_thread(close) for _ in range(DATABASE_THREADS)])
 
     @property
     def _client(self) -> redis.asyncio.Redis:

@@ -73,7 +73,7 @@ class MapPage {
     const { from: low, to: high } = this.form.elements, { fill } = this;
     low.value = from ?? fill.from ?? "";
     high.value = to ?? fill.to ?? "";
-    low.closest(".field").hidden = !fill.ramp;
+    low.closest(".field").hidden = !fill.ramp || this.view === "table";
     this.form.querySelector("[data-part=unit]").textContent = fill.unit ?? "";
     this.range = fill.ramp ? { from: number(low.value, fill.from), to: number(high.value, fill.to) } : undefined;
   }
@@ -95,6 +95,7 @@ class MapPage {
     this.view = view;
     this.page.querySelectorAll("[data-view]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.view === view)));
     for (const part of this.page.querySelectorAll("[data-in]")) part.hidden = part.dataset.in !== view;
+    if (!this.fill.ramp) this.form.elements.from.closest(".field").hidden = true;
     this.card.hide();
     this.writeAddress();
     if (this.seen) this.rebuild();

@@ -6,31 +6,26 @@ the ORM; the static files are collected first, under the hashed names that produ
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import socket
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 import uvicorn
 from django.core.management import call_command
-from playwright.sync_api import ConsoleMessage, Page, Response, sync_playwright
 
-from tests.chromium import FLAGS, find_chromium
+from tests.browsing import check_with_axe, launched, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
     from pytest_django import DjangoDbBlocker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCREENSHOTS = ROOT / "var" / "screenshots"
-AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
-WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 START_DEADLINE_S = 20.0
 
 # Playwright's loop lives in the main thread, where a test uses the ORM.
@@ -57,7 +52,7 @@ class LiveServer:
                 application,
                 ws="websockets-sansio",
                 ws_per_message_deflate=False,
-                lifespan="off",
+                lifespan="on",
                 log_config=None,
                 timeout_graceful_shutdown=1,
             )
@@ -85,39 +80,15 @@ def static_files() -> None:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def page(chromium: Browser, live_url: str) -> Iterator[Page]:
-    """A page in a browser context of its own, 1440 wide.
-
-    Fails the test at its end when the page raised an error or wrote one to the console, as it does
-    when the content security policy stops something, and when the server failed on a request.
-    """
-    context = chromium.new_context(base_url=live_url, viewport={"width": 1440, "height": 900})
-    page = context.new_page()
-    page.set_default_timeout(5_000)
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(f"{page.url}: {error}"))
-    page.on("console", lambda message: complaints.extend(complaint(message)))
-    page.on("response", lambda response: complaints.extend(server_error(response)))
-    yield page
-    context.close()
-    assert not complaints
-
-
-def complaint(message: ConsoleMessage) -> list[str]:
-    """An error that a script wrote; an answer of 4xx that a test asked for is none."""
-    is_answer = message.text.startswith("Failed to load resource")
-    return [message.text] if message.type == "error" and not is_answer else []
-
-
-def server_error(response: Response) -> list[str]:
-    return [f"{response.status} from {response.url}"] if response.status >= 500 else []
+    """A page that fails the test at its end when something went wrong on it unseen."""
+    with watched(chromium, live_url) as context:
+        yield context.new_page()
 
 
 class Screenshot(Protocol):
@@ -150,17 +121,4 @@ class Axe(Protocol):
 @pytest.fixture
 def axe() -> Axe:
     """Assert that a page breaks no rule of WCAG 2.2 AA that a machine can check."""
-
-    def check(page: Page, *, ignore: tuple[str, ...] = ()) -> None:
-        page.evaluate(AXE.read_text())
-        rules = {rule: {"enabled": False} for rule in ignore}
-        options = {"runOnly": WCAG, "rules": rules, "resultTypes": ["violations"]}
-        found = page.evaluate(f"axe.run(document, {json.dumps(options)})")
-        assert [describe(violation) for violation in found["violations"]] == []
-
-    return check
-
-
-def describe(violation: dict[str, Any]) -> str:
-    places = [re.sub(r"\s+", " ", node["html"])[:120] for node in violation["nodes"][:3]]
-    return f"{violation['id']}: {violation['help']} {places}"
+    return check_with_axe

@@ -11,6 +11,8 @@ const SMALL = 8, ROOMY = 26; // px: below, a mark is a coloured frame; from here
 const STATE_NAMES = [...STATES, "QUARANTINED"];
 // Marked on the map whatever fills it. In roomy cells Busy is marked as well; in small ones it would be most of the map.
 const LOUD = new Set(["OVERLIMIT", "GUARDED", "QUARANTINED", "COOLDOWN", "DISABLED"]);
+// Filled by state, these stay pale: what is as it should be must not be the loudest.
+const QUIET = new Set(["HEALTHY", "INIT", "DISABLED"]);
 const OUTLINES = Object.fromEntries(Object.entries(GLYPHS).map(([name, path]) => [name, globalThis.Path2D && new Path2D(path)]));
 
 /** The colours of the present theme, resolved as a canvas takes them. */
@@ -21,7 +23,7 @@ export function inks() {
     surface: colour("--mf-surface"), ink: colour("--mf-ink"), ink2: colour("--mf-ink-2"), ink3: colour("--mf-ink-3"), line: colour("--mf-line"),
     hollow: colour("--mf-line-strong"), accent: colour("--mf-accent"), empty: dark ? "#000000" : "#3a434e", emptyInk: dark ? "#c4ccd6" : "#ffffff",
     tone: Object.fromEntries(STATE_NAMES.concat("NO_DATA").map((name) => [name, colour(`--st-${GPU_LOOKS[name].tone}`)])),
-    fill: Object.fromEntries(STATE_NAMES.map((name) => [name, colour(name === "UNHEALTHY" ? "--mk-busy" : name === "INIT" ? "--ch-ghost" : `--st-${GPU_LOOKS[name].tone}`)])),
+    fill: Object.fromEntries(STATE_NAMES.map((name) => [name, colour(name === "UNHEALTHY" ? "--mk-busy" : `--st-${GPU_LOOKS[name].tone}${QUIET.has(name) ? "-soft" : ""}`)])),
   };
 }
 
@@ -186,8 +188,8 @@ export class Heat {
     drawCell(c, x, y, size, sizeY, look, paint?.ground ?? k.fill[STATE_NAMES[byte]] ?? k.line, k);
     if (look !== OK || size < ROOMY) return;
     if (paint) this.number(c, store.value(row, view.fill.field), x, y, paint.ink);
-    else glyphAt(c, STATE_NAMES[byte], x + size / 2 - 8, y + sizeY / 2 - 8, 16, k.surface);
-    if (store.has(row, FLAG.OFFLINE)) this.corner(c, x, y, paint?.ink ?? k.surface);
+    else glyphAt(c, STATE_NAMES[byte], x + size / 2 - 8, y + sizeY / 2 - 8, 16, QUIET.has(STATE_NAMES[byte]) ? k.tone[STATE_NAMES[byte]] : k.surface);
+    if (store.has(row, FLAG.OFFLINE)) this.corner(c, x, y, paint?.ink ?? k.ink);
   }
 
   number(c, value, x, y, ink) {

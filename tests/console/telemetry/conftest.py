@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import subprocess
-import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 import pytest_asyncio
 import redis
 from channels.db import database_sync_to_async
-from django.db import connection, connections
+from django.db import connection
 
 from console import announce
 from console.demo import embedded
@@ -50,28 +48,15 @@ async def hub(transactional_db, monkeypatch) -> AsyncIterator[Hub]:
     monkeypatch.setattr(hub_module, "POLL_NODES_S", 0.05)
     if connection.vendor == "sqlite":
         monkeypatch.setattr(hub, "in_thread", in_one_thread)
+        monkeypatch.setattr(hub_module, "DATABASE_THREADS", 1)
     yield hub
     if hub.is_running:
-        await hang_up_database(hub)
         await hub.stop()
 
 
 async def in_one_thread(work, *args):
     """Connections to one SQLite in memory lock each other out at once, so there is only one."""
     return await database_sync_to_async(work)(*args)
-
-
-async def hang_up_database(hub: Hub) -> None:
-    """Every thread closes its own connection; none can do it for another."""
-    if connection.vendor == "sqlite":
-        return
-    all_here = threading.Barrier(hub_module.DATABASE_THREADS)
-
-    def hang_up() -> None:
-        all_here.wait(timeout=3)
-        connections.close_all()
-
-    await asyncio.gather(*[hub.in_thread(hang_up) for _ in range(hub_module.DATABASE_THREADS)])
 
 
 @pytest.fixture

@@ -1,0 +1,145 @@
+"""From an agent's socket to the pixel: the map, its table, and the page of one GPU."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from agents.wire.names import GpuState
+from console.accounts.models import Role
+from tests.browser.people import sign_in
+from tests.browser.talking import TalkingAgent
+from tests.browsing import fits
+from tests.console.telemetry import cast
+from tests.console.telemetry.fleet import sample
+
+STALE_DEADLINE_MS = 9_000
+
+
+@pytest.fixture
+def agent(live_url):
+    node = cast.node(gpus=4)
+    cast.service(node.gpus.get(index=1))
+    with TalkingAgent(live_url, node, cast.TOKEN) as talking:
+        talking.samples = (
+            sample(0, headroom_percent=25.0, sm_activity=52.0),
+            sample(1, GpuState.UNHEALTHY, headroom_percent=4.0, online_p99=48.0),
+            sample(2, headroom_percent=None, sm_activity=None),
+            sample(3, sm_activity=0.0, online_processes=0, offline_processes=0),
+        )
+        yield talking
+
+
+@pytest.fixture
+def viewer(page: Page, live_url: str, agent: TalkingAgent) -> Page:
+    sign_in(page, cast.person(role=Role.APPROVER), live_url)
+    return page
+
+
+def row(page: Page, index: int):
+    return page.locator("tbody tr", has=page.get_by_role("link", name=f"node-07 / GPU {index}"))
+
+
+def focus_map(page: Page) -> None:
+    page.goto("/map/")
+    expect(page.locator("[data-part=total]")).to_contain_text("4 GPUs")
+    page.locator("canvas[data-part=map]").focus()
+
+
+def test_values_reach_the_table_and_change_in_place(viewer, agent):
+    viewer.goto("/map/?view=table")
+    expect(row(viewer, 0)).to_contain_text("25\u00a0%")
+    expect(row(viewer, 1)).to_contain_text("Busy")
+    agent.samples = (sample(0, headroom_percent=11.0),)
+    expect(row(viewer, 0)).to_contain_text("11\u00a0%")
+
+
+def test_missing_is_never_zero_and_idle_is_neither(viewer):
+    viewer.goto("/map/?view=table")
+    blind, idle = row(viewer, 2), row(viewer, 3)
+    expect(blind).to_contain_text("unsupported")
+    expect(blind.locator("td.none")).to_have_count(3)  # headroom, SM activity, p99 of no SLO
+    expect(blind.get_by_text(re.compile(r"^0\s"))).to_have_count(0)
+    expect(idle).to_contain_text("live, idle")
+
+
+def test_silence_is_seen_within_seconds(viewer, agent):
+    viewer.goto("/map/?view=table")
+    expect(row(viewer, 0)).to_contain_text("live")
+    agent.samples = ()
+    expect(row(viewer, 0)).to_contain_text("stale", timeout=STALE_DEADLINE_MS)
+    expect(row(viewer, 0)).to_contain_text("No live data")
+
+
+def test_arrow_keys_move_the_address_follows_and_enter_opens(viewer):
+    focus_map(viewer)
+    viewer.keyboard.press("ArrowRight")
+    expect(viewer.get_by_role("status").filter(has_text="node-07 / GPU 0")).to_be_visible()
+    viewer.keyboard.press("ArrowRight")
+    expect(viewer.locator("#map-tip")).to_contain_text("node-07 / GPU 1")
+    expect(viewer).to_have_url(re.compile(r"gpu=\d+"))
+    viewer.keyboard.press("Enter")
+    expect(viewer.get_by_role("heading", level=1)).to_have_text("node-07 / GPU 1")
+
+
+def test_the_hover_card_tells_the_limit_and_who_is_there(viewer):
+    focus_map(viewer)
+    viewer.keyboard.press("Home")
+    viewer.keyboard.press("ArrowRight")
+    card = viewer.locator("#map-tip")
+    expect(card).to_contain_text("48 / 60\u00a0ms")
+    expect(card).to_contain_text("search-rank over its SLO")
+
+
+def test_the_address_holds_the_view(viewer):
+    focus_map(viewer)
+    viewer.get_by_label("Fill by").select_option("memory")
+    viewer.get_by_label("Filter by").fill("gpu 2")
+    expect(viewer.locator("[data-part=total]")).to_contain_text("1 GPU")
+    viewer.reload()
+    expect(viewer.get_by_label("Fill by")).to_have_value("memory")
+    expect(viewer.locator("[data-part=total]")).to_contain_text("1 GPU")
+
+
+def test_a_filter_without_a_match_says_so(viewer):
+    viewer.goto("/map/?q=nowhere")
+    expect(viewer.get_by_role("heading", name="No GPU matches “nowhere”.")).to_be_visible()
+
+
+def test_the_page_of_a_gpu_follows_its_values(viewer, agent):
+    gpu = agent.gpus[1]
+    viewer.goto(f"/gpus/{gpu.pk}/")
+    p99 = viewer.locator("[data-signal=online_p99]")
+    expect(p99).to_contain_text("48\u00a0ms")
+    expect(viewer.locator("#gpu-tenants")).to_contain_text("over the SLO")
+    agent.samples = (sample(1, online_p99=21.0),)
+    expect(p99).to_contain_text("21\u00a0ms")
+    expect(viewer.locator("#gpu-head")).to_contain_text("Healthy")
+    expect(viewer.locator("#gpu-tenants")).not_to_contain_text("over the SLO")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/map/", "/map/?view=table", "/gpus/{gpu}/"])
+def test_the_live_pages_are_for_everybody(viewer, agent, axe, path, scheme):
+    viewer.emulate_media(color_scheme=scheme)
+    viewer.goto(path.format(gpu=agent.gpus[1].pk))
+    expect(viewer.locator("#data-age")).to_contain_text("old")
+    axe(viewer)
+
+
+@pytest.mark.parametrize("path", ["/map/", "/map/?view=table", "/gpus/{gpu}/"])
+def test_no_live_page_scrolls_sideways_on_a_phone(viewer, agent, path):
+    viewer.set_viewport_size({"width": 390, "height": 844})
+    viewer.goto(path.format(gpu=agent.gpus[1].pk))
+    expect(viewer.locator("#data-age")).to_contain_text("old")
+    assert fits(viewer)
+
+
+def test_the_live_pages_look_as_they_should(viewer, agent, screenshot):
+    focus_map(viewer)
+    screenshot(viewer, "map")
+    viewer.goto(f"/gpus/{agent.gpus[1].pk}/")
+    expect(viewer.locator("[data-signal=online_p99]")).to_contain_text("ms")
+    screenshot(viewer, "gpu")
