@@ -47,6 +47,7 @@ RESIDENCE_S: Final = 30.0
 HOLD_S: Final = 120.0
 # Each move that waits keeps a GPU free, so only a few may wait at once. Our choice.
 OPEN_MOVES: Final = 2
+# A stop takes about half of its grace, then the job has to start again. Our choice.
 START_S: Final = 5.0
 
 Live = Mapping[int, LiveGpu]
@@ -145,7 +146,7 @@ def rules_of(pool: Pool) -> Rules:
         memory_reserve_percent=body.memory_reserve_percent,
         min_headroom_percent=body.min_gpu_headroom_percent,
         move_min_gain=body.move_min_gain,
-        restart_s=(body.grace_s + START_S) * settings.WORLD_CLOCK,
+        restart_s=(body.grace_s / 2 + START_S) * settings.WORLD_CLOCK,
     )
 
 

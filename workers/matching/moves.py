@@ -24,6 +24,7 @@ from workers.matching.problem import (
     load_of,
     problem_of,
     rows_of,
+    share_of,
 )
 from workers.prediction import analytic
 from workers.reallocation import shares
@@ -81,16 +82,15 @@ class Move:
 def speeds(running: Sequence[RunningFacts], gpus: Sequence[GpuFacts]) -> Floats:
     """What the estimate says of each running job where it is; `gpus[i]` holds `running[i]`.
 
-    The share is what it started with, or less where duty keeps it below that by now.
+    The share is what it started with, or less where the recent peak leaves less: the ruler by
+    which another GPU is judged as well.
     """
-    left = [100.0 - gpu.online.sm_percent - gpu.rules.sm_reserve_percent for gpu in gpus]
-    share = [
-        max(shares.LEAST, min(one.share_percent, complement)) / 100.0
-        for one, complement in zip(running, left, strict=True)
-    ]
+    left = share_of(gpus)
+    started = np.array([one.share_percent for one in running], np.float64)
+    share = np.maximum(shares.LEAST, np.minimum(started, left)) / 100.0
     online = load_of([gpu.online for gpu in gpus])
     job = load_of([one.job.use for one in running])
-    return analytic.estimate(online, job, np.array(share, np.float64)).throughput
+    return analytic.estimate(online, job, share).throughput
 
 
 def choose(
