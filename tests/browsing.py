@@ -1,0 +1,79 @@
+"""A browser as tests use it: nothing goes wrong unseen, and every page is for everybody."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import ConsoleMessage, Response, sync_playwright
+
+from tests.chromium import FLAGS, find_chromium
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+ROOT = Path(__file__).resolve().parent.parent
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+TIMEOUT_MS = 5_000
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def watched(browser: Browser, url: str) -> Iterator[BrowserContext]:
+    """A browser context of its own, 1440 wide, for pages of the server at `url`.
+
+    Fails at its end when a page raised an error or wrote one to the console, as it does when the
+    content security policy stops something, and when the server failed on a request.
+    """
+    context = browser.new_context(base_url=url, viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(TIMEOUT_MS)
+    complaints: list[str] = []
+    context.on("weberror", lambda error: complaints.append(str(error.error)))
+    context.on("console", lambda message: complaints.extend(complaint(message)))
+    context.on("response", lambda response: complaints.extend(server_error(response)))
+    yield context
+    context.close()
+    assert not complaints
+
+
+def complaint(message: ConsoleMessage) -> list[str]:
+    """An error that a script wrote; an answer of 4xx that a test asked for is none."""
+    is_answer = message.text.startswith("Failed to load resource")
+    return [message.text] if message.type == "error" and not is_answer else []
+
+
+def server_error(response: Response) -> list[str]:
+    return [f"{response.status} from {response.url}"] if response.status >= 500 else []
+
+
+def check_with_axe(page: Page, *, ignore: tuple[str, ...] = ()) -> None:
+    """Assert that a page breaks no rule of WCAG 2.2 AA that a machine can check."""
+    page.evaluate(AXE.read_text())
+    rules = {rule: {"enabled": False} for rule in ignore}
+    options = {"runOnly": WCAG, "rules": rules, "resultTypes": ["violations"]}
+    found = page.evaluate(f"axe.run(document, {json.dumps(options)})")
+    assert [describe(violation) for violation in found["violations"]] == []
+
+
+def describe(violation: dict[str, Any]) -> str:
+    places = [re.sub(r"\s+", " ", node["html"])[:120] for node in violation["nodes"][:3]]
+    return f"{violation['id']}: {violation['help']} {places}"
+
+
+def fits(page: Page) -> bool:
+    """Whether nothing makes the page scroll sideways."""
+    found: bool = page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    return found
