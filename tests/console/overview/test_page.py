@@ -5,6 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from agents.wire.names import Origin
+from console.evictions import services
 from console.overview import attention, outlook, queries
 from console.overview.windows import WINDOWS
 from tests.console.evictions.cast import a_placement, a_proposal, a_viewer, an_approver
@@ -170,3 +172,13 @@ def test_a_scope_narrows_what_needs_a_person(sre):
 def test_an_unknown_scope_is_the_whole_fleet(sre):
     a_busy_fleet()
     assert sre.get("/overview/series.json?pool=nonsense").json()["now"] == {}
+
+
+def test_a_move_says_where_to_and_what_it_gains(sre):
+    placement = a_placement()
+    other = a_gpu(a_node("node-02", state="CONNECTED"))
+    evidence = {"gain": 0.21, "pays_back_s": 1140}
+    services.propose(placement, Origin.MOVE, "Faster there.", evidence, NOW, to_gpu=other)
+    html = sre.get("/").content.decode()
+    assert "to node-02 / GPU 0" in html
+    assert "gains ≈\u00a00.21\u00a0GPU, pays back in ≈\u00a019\u00a0min" in html
