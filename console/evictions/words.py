@@ -29,8 +29,9 @@ _STORIES: Final = {
 def story(eviction: Eviction, now: datetime) -> str:
     """How it stands, who did it and when: `M. Ortega was first: kept running 3 s ago.`"""
     past_s = (now - eviction.state_since).total_seconds()
+    ago = figures.age(past_s) if past_s >= 1 else "just now"
     return _STORIES[State(eviction.state)].format(
-        who=who(eviction), ago=figures.age(past_s), span=figures.span(past_s)
+        who=who(eviction), ago=ago, span=figures.span(past_s)
     )
 
 
