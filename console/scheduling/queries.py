@@ -49,6 +49,10 @@ def took_s(round: Round) -> float | None:
     return (round.finished_at - round.started_at).total_seconds()
 
 
+def phase_ms(round: Round, phase: str) -> float:
+    return 1_000.0 * float(round.seconds.get(phase, 0.0))
+
+
 def gain(round: Round) -> float | None:
     """Worth against the round before it, in GPUs; None for the first."""
     if round.objective is None or round.previous_objective is None:
@@ -122,7 +126,7 @@ class Phase:
     """Where time went; `part` of the whole, 0 to 100."""
 
     word: str
-    seconds: float
+    ms: float
     part: float
 
 
@@ -187,9 +191,6 @@ class RoundPage:
 
     @property
     def phases(self) -> list[Phase]:
-        spent = {word: self.round.seconds.get(key, 0.0) for key, word in PHASES.items()}
-        most = max(spent.values(), default=0.0)
-        return [
-            Phase(word, seconds, 100 * seconds / most if most else 0.0)
-            for word, seconds in spent.items()
-        ]
+        spent = {word: phase_ms(self.round, key) for key, word in PHASES.items()}
+        most = max(spent.values()) or 1.0
+        return [Phase(word, ms, 100 * ms / most) for word, ms in spent.items()]

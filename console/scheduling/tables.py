@@ -32,7 +32,7 @@ class RoundTable(Table):
     gain = tables.Column(
         verbose_name="Gain in worth", accessor="pk", attrs=WIDE_NUMBER, orderable=False
     )
-    took = tables.Column(accessor="pk", attrs=NUMBER, orderable=False)
+    took = tables.Column(accessor="pk", attrs=WIDE_NUMBER, orderable=False)
 
     class Meta:
         order_by = "-started_at"

@@ -31,6 +31,7 @@ def rounds(request: SreRequest) -> HttpResponse:
         "charts": queries.charts(kind if kind in Round.Kind.values else ""),
         "last": last,
         "took_s": queries.took_s(last) if last else None,
+        "solve_ms": queries.phase_ms(last, "solve") if last else None,
     }
     return render(request, "scheduling/rounds.html", context)
 

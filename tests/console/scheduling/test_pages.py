@@ -1,0 +1,135 @@
+"""The pages and the API of rounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from console.accounts.models import Role
+from console.evictions.models import Eviction
+from console.scheduling.models import Decision, Placement, Round
+from tests.console.accounts.cast import a_user
+from tests.console.inventory.cast import GIB, NOW, a_pool
+from tests.console.scheduling.cast import a_round, a_running, a_waiting_job, live, sharing_gpus
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def decided(grid):
+    """A round that placed one job, kept one, and left one waiting."""
+    gpus = sharing_gpus(2)
+    grid.update(live(*gpus))
+    a_running(a_waiting_job("runs"), gpus[0])
+    a_waiting_job("lands")
+    a_waiting_job("waits", memory_bytes=999 * GIB)
+    return a_round()
+
+
+@pytest.fixture
+def reader(client):
+    client.force_login(a_user("lindqvist", Role.VIEWER))
+    return client
+
+
+def page(reader, address):
+    answer = reader.get(address)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_without_rounds_the_list_says_how_they_begin(reader):
+    assert "No round yet" in page(reader, "/rounds/")
+
+
+def test_the_list_says_what_each_round_did(reader, decided):
+    text = page(reader, "/rounds/")
+    assert f"/rounds/{decided.pk}/" in text
+    assert "Proven optimal" in text
+
+
+def test_a_result_without_proof_is_not_called_optimal(reader, decided):
+    Round.objects.update(upper_bound=decided.upper_bound + 0.01)
+    assert "Not proven" in page(reader, "/rounds/")
+
+
+def test_a_failed_round_says_why(reader):
+    row = Round.objects.create(kind="enforce", state="FAILED", started_at=NOW, error="No disk.")
+    assert "No disk." in page(reader, f"/rounds/{row.pk}/")
+
+
+@pytest.mark.parametrize(
+    ("show", "job", "words"),
+    [
+        ("placed", "lands", "No other job that waits could run there"),
+        ("kept", "runs", "of its speed alone here"),
+        ("waiting", "waits", "no open GPU has more"),
+    ],
+)
+def test_each_list_says_why(reader, decided, show, job, words):
+    text = page(reader, f"/rounds/{decided.pk}/?show={show}")
+    assert job in text
+    assert words in text
+
+
+def test_a_list_is_searched_by_job_and_by_node(reader, decided):
+    address = f"/rounds/{decided.pk}/?show=waiting&q="
+    assert "waits</a>" in page(reader, f"{address}wait")
+    assert "Nothing matches" in page(reader, f"{address}nobody")
+
+
+def test_moves_stand_first_with_what_became_of_them(reader, decided):
+    placement = Placement.objects.get(job__name="runs")
+    facts = {"gain": 0.21, "cost_work_s": 240, "pays_back_s": 1_140}
+    Eviction.objects.create(
+        placement=placement,
+        gpu=placement.gpu,
+        round=decided,
+        origin="move",
+        state="REJECTED",
+        state_since=NOW,
+        proposed_at=NOW,
+        why="It pays",
+        evidence=facts,
+    )
+    text = page(reader, f"/rounds/{decided.pk}/")
+    assert "Kept running" in text
+    assert "0.21" in text
+
+
+def test_a_round_without_its_sentences_says_so(reader, decided):
+    Decision.objects.all().delete()
+    assert "Only the figures are left" in page(reader, f"/rounds/{decided.pk}/")
+
+
+def test_somebody_of_another_pool_sees_the_round_and_not_its_gpus(client, decided):
+    client.force_login(a_user("stranger", Role.VIEWER, pool=a_pool("batch")))
+    text = page(client, f"/rounds/{decided.pk}/?show=placed")
+    assert "lands" not in text
+
+
+def test_a_round_costs_few_queries(reader, decided, django_assert_max_num_queries):
+    with django_assert_max_num_queries(14):
+        page(reader, f"/rounds/{decided.pk}/?show=waiting")
+
+
+# --- the API ------------------------------------------------------------------------------
+
+
+def test_the_api_says_whether_a_round_is_proven(reader, decided):
+    answer = reader.get(f"/api/v1/rounds/{decided.pk}/").json()
+    assert answer["proven_optimal"] is True
+    assert answer["placed"] == 1
+
+
+def test_the_api_lists_decisions_by_reason(reader, decided):
+    answer = reader.get(f"/api/v1/rounds/{decided.pk}/decisions/?code=memory").json()
+    assert [row["job_name"] for row in answer["results"]] == ["waits"]
+
+
+def test_the_api_lists_placements(reader, decided):
+    answer = reader.get("/api/v1/placements/?state=DESIRED").json()
+    assert [row["job_name"] for row in answer["results"]] == ["lands"]
+
+
+def test_nobody_places_by_the_api(reader, decided):
+    assert reader.post("/api/v1/placements/", {}).status_code == 405
