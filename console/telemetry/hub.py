@@ -84,6 +84,8 @@ class Hub:
         self._threads: ThreadPoolExecutor | None = None
         self._redis: redis.asyncio.Redis | None = None
         self._layout_wanted = asyncio.Event()
+        self._nodes_channel, self._pages_channel = bell.channel(), announce.channel()
+        self._links_channel = f"{settings.REDIS_PREFIX}:links"
 
     # --- life -------------------------------------------------------------------------------
 
@@ -167,7 +169,7 @@ class Hub:
         self._links[node_id] = link
         if older is not None and older is not link:
             older.leave(4409, "a newer connection of this node took over")
-        await self._publish(_links_channel(), [node_id, link.connection])
+        await self._publish(self._links_channel, [node_id, link.connection])
 
     def detach(self, node_id: int, link: AgentLink) -> None:
         if self._links.get(node_id) is link:
@@ -302,7 +304,7 @@ class Hub:
     async def _listen(self) -> None:
         """Bells and events of other processes, until Redis fails."""
         async with self._client.pubsub() as bells:
-            await bells.subscribe(bell.channel(), announce.channel(), _links_channel())
+            await bells.subscribe(self._nodes_channel, self._pages_channel, self._links_channel)
             while True:
                 message = await bells.get_message(ignore_subscribe_messages=True, timeout=5)
                 if message is not None:
@@ -314,12 +316,15 @@ class Hub:
         except ValueError as error:
             self.refused.add("bell: not JSON", channel, error)
             return
-        if channel == bell.channel() and isinstance(body, list):
-            await self._ask_generations(body)
-        elif channel == announce.channel() and isinstance(body, dict):
-            self._tell_browsers({"type": "event", **body})
-        elif channel == _links_channel() and isinstance(body, list):
-            self._yield_to_other(*body)
+        match channel, body:
+            case self._nodes_channel, [*node_ids] if all(isinstance(id, int) for id in node_ids):
+                await self._ask_generations(node_ids)
+            case self._pages_channel, {"op": str()}:
+                self._tell_browsers({"type": "event", **body})
+            case self._links_channel, [int(node_id), str(connection)]:
+                self._yield_to_other(node_id, connection)
+            case _:
+                self.refused.add("bell: unknown message", channel, data[:80])
 
     def _tell_browsers(self, event: dict[str, Any]) -> None:
         text = json.dumps(event)
@@ -347,10 +352,6 @@ def _with_connection(work: Callable[[*Ts], T], *args: *Ts) -> T:
     except (OperationalError, InterfaceError):
         connections.close_all()
         raise
-
-
-def _links_channel() -> str:
-    return f"{settings.REDIS_PREFIX}:links"
 
 
 hub = Hub()

@@ -1,4 +1,4 @@
-"""An agent that a test moves by hand: it says hello and then, twice a second, what it is told to."""
+"""An agent that a test moves by hand: it says hello, and twice a second what it is told to."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ export const GROUPS = {
 };
 
 const TILE_LABEL = 15, NAMED_FROM = 22, TALLEST = 1.4; // px, px, of a cell's width
-const NARROWEST = 132; // px a group takes at least, for its name and count
+const NARROWEST = 172; // px a group takes at least, for its name and count
 
 /** A model without the maker's name, where room is short. */
 export const shortModel = (model) => model.replace(/^NVIDIA /, "");
