@@ -17,7 +17,7 @@ from console.evictions.models import Eviction
 from console.evictions.stops import Expectation
 from console.inventory.models import Gpu, Node
 from console.policies import services as policies
-from console.policies.rules import Lane
+from console.policies.rules import Default, Lane, Mode
 from console.scheduling.models import Placement
 from console.telemetry.hub import hub
 from console.telemetry.latest import LiveGpu
@@ -219,8 +219,9 @@ def _event_words(kind: str, data: dict[str, Any]) -> str:
 
 
 def budget_left(eviction: Eviction, lane: Lane, now: datetime) -> tuple[int, int] | None:
-    """(left, whole) of the automatic evictions of this origin in this hour; None: no limit."""
-    if lane.budget_per_hour is None:
+    """(left, whole) of those of this origin that may go by themselves this hour; None: no such limit."""
+    asks_always = lane.mode is Mode.PERSON and lane.default is Default.KEEP
+    if lane.budget_per_hour is None or asks_always:
         return None
     gone = queries.gone_by_themselves(eviction.gpu.node.pool, Origin(eviction.origin), now)
     return max(0, lane.budget_per_hour - gone), lane.budget_per_hour
