@@ -176,7 +176,10 @@ def _entries(eviction: Eviction) -> list[Moment]:
 
 
 def _actor(entry: Entry) -> str:
-    return words.name(entry.user) if entry.user else entry.actor.partition(":")[2]
+    kind, _, name = entry.actor.partition(":")
+    if entry.user:
+        return words.name(entry.user)
+    return "The console" if kind == "system" else name
 
 
 _ACTIONS: Final = {
@@ -219,7 +222,7 @@ def _event_words(kind: str, data: dict[str, Any]) -> str:
 
 
 def budget_left(eviction: Eviction, lane: Lane, now: datetime) -> tuple[int, int] | None:
-    """(left, whole) of those of this origin that may go by themselves this hour; None: no such limit."""
+    """(left, whole) of this origin that may go by themselves this hour; None: no such limit."""
     asks_always = lane.mode is Mode.PERSON and lane.default is Default.KEEP
     if lane.budget_per_hour is None or asks_always:
         return None
