@@ -75,15 +75,15 @@ def node(name: str, deadline_s: float) -> Stage:
 
 def stages() -> list[Stage]:
     return [
-        make("check", "check", deadline_s=180),
+        make("check", "check", deadline_s=240),
         make("docker", "docker-check", deadline_s=60),
         node("js", deadline_s=60),
         # SQLite and no services: what a developer runs all day.
-        pytest("unit", *APART, "-n2", "-m", "not integration and not gpu", deadline_s=120),
+        pytest("unit", *APART, "-n2", "-m", "not integration and not gpu", deadline_s=240),
         # What touches the database, once more on PostgreSQL.
         pytest(
             "postgres", *APART, "-n2", "-m", "django_db and not integration and not gpu",
-            deadline_s=120, needs="postgres",
+            deadline_s=240, needs="postgres",
         ),
         pytest(
             "integration", *APART, "-m", "integration and not gpu",
@@ -94,15 +94,15 @@ def stages() -> list[Stage]:
         # Its plugin slows every other process down, so it is on in this one alone.
         pytest(
             "contract", "tests/contract", "-p", "schemathesis",
-            deadline_s=120, needs="postgres redis",
+            deadline_s=240, needs="postgres redis",
         ),
         # Playwright keeps an event loop running in the main thread, so it has a process of its own.
         pytest(
             "browser", "tests/browser", "-p", "no:randomly",
-            deadline_s=240, needs="postgres redis chromium",
+            deadline_s=400, needs="postgres redis chromium",
         ),
         # The product as `make demo` starts it, which brings all it needs.
-        pytest("demo", "tests/demo", "-p", "no:randomly", deadline_s=400),
+        pytest("demo", "tests/demo", "-p", "no:randomly", deadline_s=600),
     ]  # fmt: skip
 
 
