@@ -7,6 +7,7 @@ Sent: a snapshot, then a delta a second (`frames.py`); {"type": "summary", …} 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Final
 
 from channels.consumer import get_handler_name
@@ -53,9 +54,13 @@ class BrowserFeed(AsyncWebsocketConsumer):  # type: ignore[misc]
             hub.refused.add("browser: unknown message", "a browser")
 
     async def _send_all(self) -> None:
-        while True:
-            for message in await self._seat.take():
-                if isinstance(message, bytes):
-                    await self.send(bytes_data=message)
-                else:
-                    await self.send(text_data=message)
+        with suppress(OSError):  # the tab was closed while we sent; disconnect() follows
+            while True:
+                for message in await self._seat.take():
+                    await self._send_one(message)
+
+    async def _send_one(self, message: str | bytes) -> None:
+        if isinstance(message, bytes):
+            await self.send(bytes_data=message)
+        else:
+            await self.send(text_data=message)

@@ -206,6 +206,8 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
                 log.warning("%s: the database does not answer, trying again: %s", self.name, error)
                 await asyncio.sleep(RETRY_S)
                 continue
+            except OSError:
+                return  # the agent hung up while we sent; disconnect() follows
             except MuxFlowError as error:
                 self._refuse("message: refused by the rules", error)
             except Exception:

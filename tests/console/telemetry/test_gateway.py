@@ -298,6 +298,20 @@ async def test_a_token_that_was_replaced_ends_the_connection(connect):
     assert await agent.closes_with() == 4401
 
 
+async def test_an_agent_that_hangs_up_while_we_send_is_no_error(connect, caplog, monkeypatch):
+    agent = await connect()
+    await agent.expect(DesiredState)
+
+    async def gone(self, message) -> None:
+        raise OSError("the client is gone")
+
+    monkeypatch.setattr(AgentGateway, "_tell", gone)
+    await agent.send(EventBatch((event(1),)))
+    await asyncio.sleep(0.1)
+    await agent.socket.hang_up()
+    assert "could not be worked off" not in caplog.text
+
+
 async def test_silence_after_connecting_is_ended(dial, monkeypatch):
     monkeypatch.setattr(gateway, "HELLO_DEADLINE_S", 0.05)
     node = await in_database(cast.node)()
