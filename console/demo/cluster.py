@@ -13,31 +13,43 @@ REAL_NODE = "node-17"
 REAL_POOL = "lab"
 GIB = 1 << 30
 WORLD_MINUTE_S, WORLD_HOUR_S = 60.0, 3_600.0
-TRIALS = 10
+# Above every other job of the queue; trials as many as there are cards without an online service.
+TRIALS, TRIAL_PRIORITY = 18, 4
+CAMPAIGNS, CAMPAIGN_PRIORITY = 8, 3
 
 
 def staged(cluster: Cluster) -> Cluster:
+    """Such that a move that pays soon waits for a person.
+
+    Trials take whole cards first and are done within the first minute; campaigns, for which there
+    was none left, run beside online services for long and would gain from the cards set free.
+    """
+    trials = (
+        _hungry(f"trial-{number + 1:02d}", (18 + number) * WORLD_MINUTE_S, TRIAL_PRIORITY)
+        for number in range(TRIALS)
+    )
+    campaigns = (
+        _hungry(f"campaign-{number + 1:02d}", (6 + number / 2) * WORLD_HOUR_S, CAMPAIGN_PRIORITY)
+        for number in range(CAMPAIGNS)
+    )
     return msgspec.structs.replace(
         cluster,
         nodes=(*cluster.nodes, _node()),
-        jobs=(*cluster.jobs, *(_trial(number) for number in range(TRIALS)), *real_jobs(first=1)),
+        jobs=(*cluster.jobs, *trials, *campaigns, *real_jobs(first=1)),
     )
 
 
-def _trial(number: int) -> ClusterJob:
-    """Short, urgent and heavy: it takes a whole free card first, and leaves it soon.
-
-    A job that had to share meanwhile would then gain from a move, which is asked of a person.
-    """
+def _hungry(name: str, work_s: float, priority: int) -> ClusterJob:
+    """A job for which a card of its own makes all the difference."""
     return ClusterJob(
-        name=f"trial-lora-{number + 1:02d}",
+        name=name,
         team="research",
-        work_s=(18 + 2 * number) * WORLD_MINUTE_S,
+        work_s=work_s,
         sm_percent=56,
         gpu_util_percent=90,
         memory_bytes=14 * GIB,
         memory_bandwidth_percent=54,
-        priority=2,
+        priority=priority,
         checkpoint_period_s=600,
     )
 

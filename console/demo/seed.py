@@ -11,7 +11,7 @@ from agents.wire import credentials
 from agents.wire.names import SharingMode
 from console.audit.services import system
 from console.demo import people
-from console.demo.cluster import REAL_NODE, staged
+from console.demo.cluster import CAMPAIGN_PRIORITY, REAL_NODE, staged
 from console.inventory import enrolment, imports
 from console.inventory.models import Node
 from console.policies import services as policies
@@ -44,12 +44,14 @@ def _enrol(folder: Path) -> None:
 def refill_queue(count: int, now: datetime) -> None:
     """Submit jobs like those of the cluster file, each with the next free number.
 
-    One in ten is a real process for the node that runs such.
+    Of ten one is a real process for the node that runs such, and one is urgent.
     """
-    simulated = list(OfflineJob.objects.filter(command=[]).order_by("id")[:FAMILIES])
+    simulated = OfflineJob.objects.filter(command=[])
+    ordinary = list(simulated.exclude(priority__gte=CAMPAIGN_PRIORITY).order_by("id")[:FAMILIES])
+    urgent = list(simulated.filter(priority__gte=CAMPAIGN_PRIORITY).order_by("id")[:FAMILIES])
     processes = list(OfflineJob.objects.exclude(command=[]).order_by("id")[:FAMILIES])
+    kinds = [processes, urgent] + 8 * [ordinary]
     taken = OfflineJob.objects.count()
     for number in range(taken + 1, taken + count + 1):
-        like = processes if processes and number % 10 == 0 else simulated
-        model = random.Random(number).choice(like)
+        model = random.Random(number).choice(kinds[number % 10] or ordinary)
         workloads.resubmit(model, f"{model.name.rsplit('-', 1)[0]}-{number}", now)

@@ -10,6 +10,7 @@ from agents.contention.cluster import build_cluster
 from agents.wire import cluster as cluster_file
 from agents.wire import credentials
 from console.demo import people, seed
+from console.demo.cluster import CAMPAIGN_PRIORITY
 from console.inventory.models import Gpu, Node
 from console.workloads.models import OfflineJob
 
@@ -46,10 +47,11 @@ def test_there_is_a_person_for_each_role_of_the_menu(folder: Path) -> None:
     assert people.with_role("owner") is None
 
 
-def test_a_refill_adds_waiting_jobs_some_of_them_real_processes(folder: Path) -> None:
+def test_a_refill_adds_waiting_jobs_some_of_them_real_processes_or_urgent(folder: Path) -> None:
     before = set(OfflineJob.objects.values_list("id", flat=True))
     seed.refill_queue(40, NOW)
     added = OfflineJob.objects.exclude(id__in=before)
     assert added.filter(state="QUEUED").count() == 40
     assert added.exclude(command=[]).count() == 4
+    assert added.filter(priority__gte=CAMPAIGN_PRIORITY).count() == 4
     assert len(set(added.values_list("name", flat=True))) == 40
