@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from console.demo.processes import die_with_parent
 from tests.chromium import find_chromium, packaged_node
 from tests.report import Outcome, forbid_skips, judge
-from tests.services import postgres_server, redis_server, start_redis
+from tests.services import postgres_server, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,6 @@ NO_TESTS_COLLECTED = 5
 VARIABLES = {
     "postgres": "DATABASE_URL",
     "redis": "REDIS_URL",
-    "embedded": "REDIS_URL",
     "chromium": "MUXFLOW_CHROMIUM",
 }
 # The services of other stages, and make's own job server, which a nested `make` must not join.
@@ -89,8 +88,6 @@ def stages() -> list[Stage]:
             "integration", *APART, "-m", "integration and not gpu",
             deadline_s=240, needs="postgres redis",
         ),
-        # What the demo stands on: SQLite and the packaged Redis.
-        pytest("embedded", *APART, "-m", "embedded", deadline_s=120, needs="embedded"),
         # Its plugin slows every other process down, so it is on in this one alone.
         pytest(
             "contract", "tests/contract", "-p", "schemathesis",
@@ -101,7 +98,7 @@ def stages() -> list[Stage]:
             "browser", "tests/browser", "-p", "no:randomly",
             deadline_s=400, needs="postgres redis chromium",
         ),
-        # The product as `make demo` starts it, which brings all it needs.
+        # The product as `make demo` starts it, on SQLite and the packaged Redis.
         pytest("demo", "tests/demo", "-p", "no:randomly", deadline_s=600),
     ]  # fmt: skip
 
@@ -119,10 +116,6 @@ class Services:
     @cached_property
     def redis(self) -> str:
         return self.stack.enter_context(redis_server())
-
-    @cached_property
-    def embedded(self) -> str:
-        return self.stack.enter_context(start_redis())
 
     @cached_property
     def chromium(self) -> str:

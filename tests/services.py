@@ -42,17 +42,10 @@ def redis_server() -> Iterator[str]:
     if url := os.environ.get("REDIS_URL"):
         yield url
         return
-    with start_redis(shutil.which("redis-server") or shutil.which("valkey-server")) as url:
-        yield url
-
-
-@contextmanager
-def start_redis(binary: str | None = None) -> Iterator[str]:
-    """Yield the URL of a Redis of our own, by default of the packaged server."""
     with scratch_folder() as folder:
         server = embedded.redis_server(folder)
-        command = (binary or server.command[0], *server.command[1:])
-        with running(command) as process:
+        installed = shutil.which("redis-server") or shutil.which("valkey-server")
+        with running([installed or server.command[0], *server.command[1:]]) as process:
             client = redis.Redis.from_url(server.url)
             wait_for(process, client.ping, redis.ConnectionError)
             client.close()
