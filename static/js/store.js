@@ -1,5 +1,5 @@
 // The live map as typed arrays: one row a GPU of the layout, WIDTH bytes a row, and which rows changed. DOM-free.
-import { DUTY, FLAG, FLAGS, LOOK, MISSING, P99, STALE, STATE, STATES, UNREACHABLE, UNSUPPORTED, WIDTH } from "./wire.js";
+import { FLAG, FLAGS, LOOK, MISSING, P99, STALE, STATE, STATES, UNREACHABLE, UNSUPPORTED, WIDTH } from "./wire.js";
 
 /** What the document of /live/layout.json says of each row, as columns. */
 export class Layout {
@@ -85,6 +85,4 @@ export class Store {
     if (look === UNSUPPORTED && !this.layout.hasAgent(row)) return "INIT";
     return this.has(row, FLAG.HARDWARE) ? "QUARANTINED" : STATES[this.byte(row, STATE)];
   }
-
-  duty(row) { return this.value(row, DUTY); }
 }

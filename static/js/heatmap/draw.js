@@ -1,7 +1,7 @@
 // Draws the map: cells on one canvas, state marks on a second, the focus on a third, so that each is redrawn alone.
 import { GLYPHS, GPU_LOOKS } from "../glyphs.js";
 import { colour, isDark, onTheme } from "../kit.js";
-import { FLAG, FLAGS, IDLE, LOOK, OK, STALE, STATE, STATES, UNREACHABLE, UNSUPPORTED, WIDTH, ZERO } from "../wire.js";
+import { FLAG, IDLE, LOOK, OK, STALE, STATES, UNREACHABLE, UNSUPPORTED, WIDTH, ZERO } from "../wire.js";
 import { FILLS, looksOf, palette, stateIndex } from "./colour.js";
 import { arrange, group } from "./layout.js";
 import { Picker } from "./pick.js";
