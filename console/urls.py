@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from console import probes
 
-api = [
+api: list[URLPattern | URLResolver] = [
     path("", include("console.accounts.api_urls")),
     path("", include("console.audit.api_urls")),
     path("", include("console.inventory.api_urls")),

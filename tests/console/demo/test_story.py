@@ -13,7 +13,7 @@ def scene(**facts: object) -> Scene:
         "queued": 100,
         "spike_s": None,
     }
-    return Scene(**usual | facts)  # type: ignore[arg-type]
+    return Scene(**usual | facts)
 
 
 def test_nothing_happens_before_somebody_looks() -> None:

@@ -12,7 +12,7 @@ from console.demo.launcher import CannotStart, Launcher
 
 class Command(BaseCommand):
     help = "Run the whole product here with simulated GPUs; Ctrl-C stops all of it."
-    requires_system_checks: list[str] = []  # type: ignore[assignment]
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=int(os.environ.get("PORT") or 8000))
