@@ -47,7 +47,12 @@ def charts(
         },
         "p99": common
         | {
-            "series": [_series("p99 of SLO", points, lambda p: p.p99_percent_of_slo)],
+            "series": [
+                _series("median service", points, lambda p: p.p99_percent_of_slo),
+                _series(
+                    "worst service", points, lambda p: p.worst_p99_percent_of_slo, look="ghost"
+                ),
+            ],
             "thresholds": slo,
             "unit": "%",
             "range": [0, None],
@@ -94,12 +99,14 @@ def _series(
     value: Callable[[FleetPoint], float | None],
     *,
     fill: bool = False,
+    look: str = "main",
 ) -> dict[str, Any]:
     values = (value(point) for point in points)
     return {
         "label": label,
         "values": [v if v is None else round(v, 3) for v in values],
         "fill": fill,
+        "look": look,
     }
 
 

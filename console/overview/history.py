@@ -21,6 +21,7 @@ class PoolSample:
     gpu_util_percent: float | None
     memory_percent: float | None
     online_p99_slo_ratio: float | None
+    online_p99_slo_ratio_worst: float | None
     equivalent_gpu_s_total: float
     lost_work_s_total: float
     restart_s_total: float
@@ -49,6 +50,7 @@ class FleetPoint:
     gpu_util_percent: float | None
     memory_percent: float | None
     p99_percent_of_slo: float | None
+    worst_p99_percent_of_slo: float | None
     gain: Gain
 
 
@@ -127,6 +129,7 @@ def _point(at: datetime, group: Sequence[PoolSample], gain: Gain) -> FleetPoint:
         mean("gpu_util_percent"),
         mean("memory_percent"),
         _percent(mean("online_p99_slo_ratio")),
+        _percent(_most(sample.online_p99_slo_ratio_worst for sample in group)),
         gain,
     )
 
@@ -138,6 +141,10 @@ def _gain(first: Mapping[int, PoolSample], last: Mapping[int, PoolSample]) -> Ga
         sum(b.lost_work_s_total - a.lost_work_s_total for a, b in pairs) / HOUR_S,
         sum(b.restart_s_total - a.restart_s_total for a, b in pairs) / HOUR_S,
     )
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _percent(ratio: float | None) -> float | None:

@@ -88,6 +88,7 @@ def _sample(
         gpu_util_percent=summary.mean(grid.column(Signal.GPU_UTIL), live),
         memory_percent=summary.mean(latest.memory_percent(grid), live),
         online_p99_slo_ratio=ratios.median,
+        online_p99_slo_ratio_worst=ratios.worst,
         services_over_slo=ratios.over,
         equivalent_gpus=totals.equivalent_gpus,
         equivalent_gpu_s_total=_equivalent_gpu_s(totals, before, now),

@@ -50,6 +50,7 @@ class FleetSample(models.Model):
     gpu_util_percent = models.FloatField(null=True)
     memory_percent = models.FloatField(null=True)
     online_p99_slo_ratio = models.FloatField(null=True)
+    online_p99_slo_ratio_worst = models.FloatField(null=True)
     services_over_slo = models.PositiveIntegerField(default=0)
     equivalent_gpus = models.FloatField(default=0)
     equivalent_gpu_s_total = models.FloatField(default=0)

@@ -26,6 +26,10 @@ class ServiceRatios:
         return float(np.median(self.values)) if len(self.values) else None
 
     @property
+    def worst(self) -> float | None:
+        return float(self.values.max()) if len(self.values) else None
+
+    @property
     def over(self) -> int:
         return int((self.values > 1).sum())
 

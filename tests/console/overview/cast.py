@@ -20,6 +20,7 @@ def a_sample(seconds: float = 0, pool: int = 1, **fields) -> PoolSample:
         "gpu_util_percent": 70.0,
         "memory_percent": 50.0,
         "online_p99_slo_ratio": 0.8,
+        "online_p99_slo_ratio_worst": 0.9,
         "equivalent_gpu_s_total": 0.0,
         "lost_work_s_total": 0.0,
         "restart_s_total": 0.0,

@@ -69,3 +69,12 @@ def test_the_baseline_weighs_pools_by_their_gpus():
 @pytest.mark.parametrize("pairs", [[], [(None, 3)], [(5, 0)]])
 def test_the_mean_of_nothing_is_missing(pairs):
     assert history.weighted(pairs) is None
+
+
+def test_the_worst_service_is_the_worst_of_any_pool() -> None:
+    samples = [
+        a_sample(pool=1, online_p99_slo_ratio_worst=0.9),
+        a_sample(pool=2, online_p99_slo_ratio_worst=1.4),
+        a_sample(pool=3, online_p99_slo_ratio_worst=None),
+    ]
+    assert fleet(samples)[0].worst_p99_percent_of_slo == pytest.approx(140)
