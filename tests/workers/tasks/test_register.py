@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+import workers.app  # noqa: F401  (registers all tasks)
 from console import doorbell
 from console.queue import app
 from console.runs import leases
