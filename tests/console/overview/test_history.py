@@ -77,4 +77,4 @@ def test_the_worst_service_is_the_worst_of_any_pool() -> None:
         a_sample(pool=2, online_p99_slo_ratio_worst=1.4),
         a_sample(pool=3, online_p99_slo_ratio_worst=None),
     ]
-    assert fleet(samples)[0].worst_p99_percent_of_slo == pytest.approx(140)
+    assert history.fleet(samples)[0].worst_p99_percent_of_slo == pytest.approx(140)
