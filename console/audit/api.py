@@ -18,7 +18,7 @@ from console.audit.models import Entry
 
 
 class EntrySerializer(serializers.ModelSerializer[Entry]):
-    user = serializers.SlugRelatedField[Any](slug_field="username", read_only=True)
+    user = serializers.SlugRelatedField[Any](slug_field="username", read_only=True, allow_null=True)
     details = serializers.DictField(source="data", read_only=True)
 
     class Meta:

@@ -24,8 +24,12 @@ class EvictionSerializer(serializers.ModelSerializer[Eviction]):
     pool = serializers.SlugRelatedField[Any](
         source="gpu.node.pool", slug_field="name", read_only=True
     )
-    decided_by = serializers.SlugRelatedField[Any](slug_field="username", read_only=True)
-    reviewed_by = serializers.SlugRelatedField[Any](slug_field="username", read_only=True)
+    decided_by = serializers.SlugRelatedField[Any](
+        slug_field="username", read_only=True, allow_null=True
+    )
+    reviewed_by = serializers.SlugRelatedField[Any](
+        slug_field="username", read_only=True, allow_null=True
+    )
     phases = PhaseSerializer(many=True, read_only=True)
     evidence = serializers.DictField(read_only=True)
 

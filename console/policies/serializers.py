@@ -11,7 +11,9 @@ from console.policies.models import Policy, PolicyVersion
 
 class VersionSerializer(serializers.ModelSerializer[PolicyVersion]):
     policy = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True)
-    author = serializers.SlugRelatedField[Any](slug_field="username", read_only=True)
+    author = serializers.SlugRelatedField[Any](
+        slug_field="username", read_only=True, allow_null=True
+    )
     body = serializers.DictField(read_only=True)
 
     class Meta:

@@ -5,23 +5,28 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
+from agents.wire.names import Origin
 from console.accounts import tokens
 from console.accounts.models import Role
 from console.audit.services import system
+from console.evictions import services as evictions
 from console.inventory import enrolment, imports
+from console.inventory.models import Node, Pool
 from console.policies import services as policies
 from tests.console.accounts.cast import a_user
-from tests.console.inventory.cast import a_pool
 from tests.console.inventory.importing.test_documents import a_cluster, read
+from tests.console.workloads.cast import placed
 
 
 @pytest.fixture
-def bearer(transactional_db: None) -> str:
-    """The header of an admin, who sees one cluster with a service and a job."""
+def bearer(db: None) -> str:
+    """The header of an admin, who sees a service, a queued and a placed job, and an eviction."""
     now = timezone.now()
     policies.ensure_defaults(now, demo=False)
     imports.import_cluster(read(a_cluster()), actor=system("test"), now=now)
+    placement = placed(Node.objects.get(name="node-01").gpus.get())
+    evictions.request(placement, Origin.DRAIN, system("test"), "maintenance", now)
     admin = a_user("admin", Role.ADMIN)
-    enrolment.issue(a_pool(), admin, now)
+    enrolment.issue(Pool.objects.get(), admin, now)
     _, secret = tokens.create(admin, "contract", now)
     return f"Bearer {secret}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hypothesis
+import pytest
 import schemathesis
 from django.core.wsgi import get_wsgi_application
 from drf_spectacular.generators import SchemaGenerator
@@ -27,9 +28,10 @@ schema = schemathesis.openapi.from_dict(document)
 schema.app = get_wsgi_application()
 
 
+@pytest.mark.timeout(60)
 @schema.parametrize()
 @hypothesis.settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
