@@ -16,9 +16,11 @@ from django.conf import settings
 from django.db import transaction
 
 from agents.wire.messages import Event, GpuStatus, PlacementStatus, Status
-from agents.wire.names import EndReason, PlacementState
+from agents.wire.names import EndReason, Origin, PlacementState
+from console import doorbell
 from console.announce import announce
 from console.evictions import services as evictions
+from console.evictions.lifecycle import UNDER_WAY
 from console.inventory import nodes
 from console.inventory.models import Gpu, Node
 from console.policies import rules
@@ -188,10 +190,17 @@ def _end(
         if not jobs.end(placement, reason, now, **told):
             return False
         placement.refresh_from_db()
+        if _was_moved(placement):
+            doorbell.ring(doorbell.RUN_ROUND)  # its GPU is kept free, so every second counts
         evictions.placement_ended(placement, event, now)
         # The node may forget the placement once its desired state no longer names it.
         nodes.touch([placement.gpu.node_id], now)
     return True
+
+
+def _was_moved(placement: Placement) -> bool:
+    moves = placement.evictions.filter(origin=Origin.MOVE, state__in=UNDER_WAY)
+    return moves.exists()
 
 
 def _own(node: Node, event: Event) -> Placement | None:

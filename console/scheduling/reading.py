@@ -47,6 +47,8 @@ RESIDENCE_S: Final = 30.0
 HOLD_S: Final = 120.0
 # Each move that waits keeps a GPU free, so only a few may wait at once. Our choice.
 OPEN_MOVES: Final = 2
+# Nobody decided on the last proposal: this job is not proposed again for so long. Our choice.
+UNDECIDED_S: Final = 600.0
 # A stop takes about half of its grace, then the job has to start again. Our choice.
 START_S: Final = 5.0
 
@@ -223,12 +225,8 @@ def weight_of(priority: int) -> float:
 
 def _running(placements: Iterable[Placement], now: datetime) -> tuple[RunningFacts, ...]:
     few = list(placements)
-    evicted = _with_open_eviction(few)
-    silent = _silenced(few, now)
-    return tuple(
-        _running_facts(one, _why_fixed(one, one.pk in evicted, one.pk in silent, now))
-        for one in few
-    )
+    reasons = _reasons_to_stay(now)
+    return tuple(_running_facts(one, _why_fixed(one, reasons, now)) for one in few)
 
 
 def _running_facts(placement: Placement, fixed: str) -> RunningFacts:
@@ -246,30 +244,31 @@ def _running_facts(placement: Placement, fixed: str) -> RunningFacts:
     )
 
 
-def _why_fixed(placement: Placement, evicted: bool, silent: bool, now: datetime) -> str:
+def _why_fixed(placement: Placement, reasons: Mapping[UUID, str], now: datetime) -> str:
     if placement.state != PlacementState.RUNNING or placement.started_at is None:
         return f"it is {placement.get_state_display().lower()}"
-    if evicted:
-        return "an eviction of it is open"
-    if silent:
-        return "a person chose to keep it running"
     if (now - placement.started_at).total_seconds() < RESIDENCE_S:
         return "it has only just started"
-    return ""
+    return reasons.get(placement.pk, "")
 
 
-def _with_open_eviction(placements: list[Placement]) -> set[UUID]:
+def _reasons_to_stay(now: datetime) -> dict[UUID, str]:
+    """By placement, what people and evictions say against a move; the strongest reason last."""
+    undecided = Eviction.objects.filter(
+        origin=Origin.MOVE,
+        state=Eviction.State.EXPIRED,
+        ended_at__gt=now - timedelta(seconds=UNDECIDED_S),
+    )
+    silenced = Silence.objects.filter(origin=Origin.MOVE, until__gt=now)
     open_ = Eviction.objects.filter(state__in=Eviction.OPEN)
-    return _among(open_.values_list("placement_id", flat=True), placements)
-
-
-def _silenced(placements: list[Placement], now: datetime) -> set[UUID]:
-    silences = Silence.objects.filter(origin=Origin.MOVE, until__gt=now)
-    return _among(silences.values_list("placement_id", flat=True), placements)
-
-
-def _among(placement_ids: Iterable[UUID], placements: list[Placement]) -> set[UUID]:
-    return set(placement_ids) & {one.pk for one in placements}
+    found: dict[UUID, str] = {}
+    for rows, reason in (
+        (undecided, "nobody decided on its last move"),
+        (silenced, "a person chose to keep it running"),
+        (open_, "an eviction of it is open"),
+    ):
+        found |= dict.fromkeys(rows.values_list("placement_id", flat=True), reason)
+    return found
 
 
 def _avoid(now: datetime) -> frozenset[tuple[UUID, int]]:

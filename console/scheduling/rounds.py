@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 MATCHING: Final = system("matching")
 # Longer than any phase; a worker that dies holds up the next round for no longer.
-LEASE_S: Final = 60.0
+LEASE_S: Final = 30.0
 
 
 def run_round(

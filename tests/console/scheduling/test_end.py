@@ -7,8 +7,10 @@ from datetime import timedelta
 import pytest
 
 from agents.wire.names import Origin
+from console import doorbell
 from console.audit.services import system
 from console.evictions import services as evictions
+from console.evictions.models import Eviction
 from console.scheduling import observed
 from console.scheduling.models import Placement
 from console.workloads.models import OfflineJob
@@ -91,3 +93,22 @@ def test_a_node_cannot_end_a_placement_of_another(running):
 def test_an_end_without_a_reason_that_exists_is_refused(running):
     with pytest.raises(ValueError, match="bored"):
         observed.placement_ended(running.gpu.node, an_end(running, "bored"), NOW)
+
+
+def test_a_moved_job_is_placed_again_without_waiting_for_the_clock(
+    running, django_capture_on_commit_callbacks, monkeypatch
+):
+    rung = []
+    monkeypatch.setattr(doorbell, "ringer", lambda name, id: rung.append(name))
+    Eviction.objects.create(
+        placement=running,
+        gpu=running.gpu,
+        origin="move",
+        state="STOPPING",
+        state_since=NOW,
+        proposed_at=NOW,
+        why="It pays",
+    )
+    with django_capture_on_commit_callbacks(execute=True):
+        end(running, "evicted")
+    assert doorbell.RUN_ROUND in rung

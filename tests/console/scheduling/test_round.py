@@ -283,3 +283,12 @@ def test_a_plan_longer_than_a_sentence_is_cut_to_fit(gpus):
         return replace(plan, verdicts=tuple(replace(one, why="x" * 999) for one in plan.verdicts))
 
     assert a_round(decided=wordy).state == "DONE"
+
+
+def test_a_move_that_nobody_decided_on_is_not_proposed_again_at_once(gpus, crowded):
+    a_round()
+    Eviction.objects.update(state="EXPIRED", ended_at=NOW)
+    assert a_round(now=NOW + timedelta(seconds=30)).moves == 0
+    why = Decision.objects.get(round__pk=Round.objects.latest("pk").pk, kind="keep").why
+    assert "nobody decided on its last move" in why
+    assert a_round(now=NOW + timedelta(hours=1)).moves == 1
