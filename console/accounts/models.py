@@ -24,12 +24,12 @@ class User(AbstractUser):
 
 
 class Role(models.TextChoices):
-    """Each role includes what a viewer sees; ADMIN includes all others."""
+    """Each role includes what a viewer sees; ADMIN includes all others. Rising in weight."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
-    APPROVER = "approver"
     POLICY_AUTHOR = "policy_author", "policy author"
+    APPROVER = "approver"
     ADMIN = "admin"
 
 

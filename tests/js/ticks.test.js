@@ -11,8 +11,8 @@ test("time ticks fall on whole moments and never exceed what fits", () => {
 });
 
 test("a time tick says only what the window needs", () => {
-  assert.equal(timeWord(NOON + 5, 120), "12:00:05");
-  assert.equal(timeWord(NOON, 900), "12:00");
+  assert.equal(timeWord(NOON + 5, 120, 30), "12:00:05");
+  assert.equal(timeWord(NOON, 900, 60), "12:00");
   assert.equal(timeWord(NOON, 14 * 86400), "Tue 1");
   assert.equal(timeWord(NOON, 90 * 86400), "1 Sep");
   assert.equal(exactTime(NOON), "Tue 1 Sep 12:00:00 UTC");

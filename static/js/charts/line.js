@@ -95,7 +95,7 @@ function draw(element, state, tip, empty) {
     tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "Etc/UTC"),
     scales: { x: { time: true, range: (_u, low, high) => spanOf(state.options, low, high) }, y: { range: () => axisRange(state.options) } },
     axes: [
-      { ...common, size: 22, gap: 4, grid: { show: false }, splits: (u) => timeTicks(u.scales.x.min, u.scales.x.max, u.width / 76), values: (u, all) => all.map((t) => timeWord(t, u.scales.x.max - u.scales.x.min)) },
+      { ...common, size: 22, gap: 4, grid: { show: false }, splits: wholeTicks, values: (u, all) => all.map((t) => timeWord(t, u.scales.x.max - u.scales.x.min, all[1] - all[0])) },
       { ...common, size: () => axisWidth(state.options), gap: 6, grid: { stroke: colour("--ch-grid"), width: 1 }, splits: () => axisTicks(state.options), values: (_u, all) => all.map((value) => axisWord(value, state.options.unit)) },
     ],
     series: [{}, ...options.series.map(seriesOf)],
@@ -109,6 +109,12 @@ function spanOf({ window_s: windowS, from, to }, low, high) {
   const end = to ?? high;
   if (from != null) return [from, end];
   return windowS ? [Math.min(low, end) > end - windowS ? end - windowS : low, end] : [low, high === low ? low + 1 : high];
+}
+
+/** Ticks whose words fit: one at the very end would be cut off. */
+function wholeTicks(u) {
+  const { min, max } = u.scales.x, halfWord = (24 * (max - min)) / u.width;
+  return timeTicks(min, max - halfWord, u.width / 76);
 }
 
 function axisTicks(options) {

@@ -12,10 +12,10 @@ export function timeTicks(from, to, most) {
   return ticks;
 }
 
-/** "10:36:05", "10:36", "Wed 18" or "18 Nov": as much as the span that is shown needs. */
-export function timeWord(t, spanS) {
+/** "10:36:05", "10:36", "Wed 18" or "18 Nov": as much as tells one tick of the span from the next. */
+export function timeWord(t, spanS, stepS) {
   const at = new Date(t * 1000), clock = at.toISOString().slice(11, 19);
-  if (spanS <= 180) return clock;
+  if (stepS < 60) return clock;
   if (spanS <= 1.5 * DAY) return clock.slice(0, 5);
   if (spanS <= 20 * DAY) return `${DAYS[at.getUTCDay()]} ${at.getUTCDate()}`;
   return `${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}`;
