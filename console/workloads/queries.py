@@ -121,6 +121,11 @@ class JobPage:
     def is_open(self) -> bool:
         return self.job.state in OfflineJob.OPEN
 
+    @property
+    def reason(self) -> str:
+        """Why it waits, to stand in a sentence."""
+        return self.job.wait_reason.rstrip(".") or "no round has looked at it yet"
+
     @cached_property
     def decision(self) -> Decision | None:
         """What the last round said of it."""

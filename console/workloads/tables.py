@@ -56,7 +56,7 @@ class JobTable(Table):
         return muxflow.share(done(record))
 
     def render_evictions(self, value: int) -> str:
-        return f"{value}\u00d7" if value else ""
+        return f"{value:,}"
 
     def render_submitted_at(self, record: OfflineJob) -> SafeString:
         return muxflow.ago(record.submitted_at)

@@ -11,4 +11,5 @@ urlpatterns = [
     path("jobs/<uuid:pk>/cancel/", views.job_cancel, name="job_cancel"),
     path("services/", views.service_list, name="services"),
     path("services/<int:pk>/", views.service, name="service"),
+    path("services/<int:pk>/series.json", views.service_series, name="service_series"),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods
@@ -16,7 +16,8 @@ from console.accounts.models import Role
 from console.errors import Invalid
 from console.lists import options
 from console.pages import act, dialog, reason_of
-from console.workloads import queries, services
+from console.telemetry.hub import hub
+from console.workloads import queries, service_chart, services
 from console.workloads.filters import JobFilter, ServiceFilter
 from console.workloads.forms import JobForm, like
 from console.workloads.models import OfflineJob, Team
@@ -138,6 +139,18 @@ def service(request: SreRequest, pk: int) -> HttpResponse:
     context = {"service": found, "row": row, "rows": rows, "sides": queries.sides(rows)}
     template = "workloads/_service_live.html" if request.htmx else "workloads/service.html"
     return render(request, template, context)
+
+
+@require_GET
+def service_series(request: SreRequest, pk: int) -> JsonResponse:
+    """The last ten minutes as this web process saw them: `?chart=p99` or `load`."""
+    found = get_object_or_404(queries.services(request.user), pk=pk)
+    instances = found.instances.filter(gpu__retired_at=None).order_by("pk")
+    ids = instances.values_list("gpu_id", flat=True)[: service_chart.MOST]
+    heard = [series for gpu_id in ids if (series := hub.series(gpu_id)).times]
+    if request.GET.get("chart") == "load":
+        return JsonResponse(service_chart.load(heard))
+    return JsonResponse(service_chart.p99(found, heard))
 
 
 def _job(request: SreRequest, pk: UUID) -> OfflineJob:
