@@ -22,14 +22,25 @@ export function neighbour(links, step) {
 }
 
 function refresh() {
-  const opened = document.getElementById("opened"), id = opened?.dataset.eviction;
-  read(id ? `/evictions/${id}/` : location.href, "#inbox");
-  if (id) read(`/evictions/${id}/`, "#eviction-live");
-  else if (opened && !opened.querySelector("form")) read(location.href, "#opened");
+  inTurn(async () => {
+    const opened = document.getElementById("opened"), id = opened?.dataset.eviction;
+    const here = id ? `/evictions/${id}/` : location.href;
+    await read(here, "#inbox");
+    if (wanted) mark(wanted);
+    if (id) await read(here, "#eviction-live");
+    else if (opened && !opened.querySelector("form")) await read(here, "#opened");
+  });
 }
 
-function read(url, target) {
-  if (document.querySelector(target)) window.htmx.ajax("GET", url, { target, swap: "outerHTML" });
+async function read(url, target) {
+  if (document.querySelector(target)) await window.htmx.ajax("GET", url, { target, swap: "outerHTML" });
+}
+
+let turn = Promise.resolve(), wanted = "";
+
+/** Both panes are asked for one after the other, so that no late answer shows what is no longer chosen. */
+function inTurn(ask) {
+  turn = turn.then(ask).catch(() => {}); // htmx has said what failed
 }
 
 function onClick(event) {
@@ -39,15 +50,25 @@ function onClick(event) {
   open(link);
 }
 
-/** Shows an entry in the right pane; its address becomes the page's. */
+/** Shows an entry in the right pane; its address becomes the page's. Until it is there, nothing can be decided. */
 function open(link) {
-  for (const other of document.querySelectorAll("a.e[aria-current]")) other.removeAttribute("aria-current");
-  link.setAttribute("aria-current", "true");
+  mark(link.href);
   link.scrollIntoView({ block: "nearest" });
   history.pushState({}, "", link.href);
-  window.htmx.ajax("GET", link.href, { target: "#opened", swap: "outerHTML" }).then(() => {
-    document.title = document.getElementById("opened")?.dataset.title ?? document.title;
-  });
+  document.getElementById("opened").inert = true;
+  wanted = link.href;
+  inTurn(() => wanted === link.href && show(link.href));
+}
+
+async function show(url) {
+  await read(url, "#opened");
+  const opened = document.getElementById("opened");
+  opened.inert = wanted !== url; // another was chosen meanwhile
+  document.title = opened.dataset.title ?? document.title;
+}
+
+function mark(url) {
+  for (const link of document.querySelectorAll("a.e")) link.href === url ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
 }
 
 function onKey(event) {

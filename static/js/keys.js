@@ -21,7 +21,7 @@ function onKey(event) {
   if (pending) { pending = false; return goTo(event); }
   if (event.key === "?") return showKeys();
   if (event.key === "g") { pending = true; setTimeout(() => { pending = false; }, 1200); return; }
-  const target = [...document.querySelectorAll(`[data-key="${CSS.escape(event.key)}"]`)].find((node) => node.offsetParent && !node.disabled);
+  const target = [...document.querySelectorAll(`[data-key="${CSS.escape(event.key)}"]`)].find((node) => node.offsetParent && !node.disabled && !node.closest("[inert]"));
   if (!target) return;
   event.preventDefault();
   target.matches("input, select, textarea") ? target.focus() : target.click();
