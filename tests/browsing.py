@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-TIMEOUT_MS = 5_000
+TIMEOUT_MS, LOAD_TIMEOUT_MS = 5_000, 20_000
 
 
 @contextmanager
@@ -40,13 +40,14 @@ def watched(browser: Browser, url: str) -> Iterator[BrowserContext]:
     """
     context = browser.new_context(base_url=url, viewport={"width": 1440, "height": 900})
     context.set_default_timeout(TIMEOUT_MS)
+    context.set_default_navigation_timeout(LOAD_TIMEOUT_MS)
     complaints: list[str] = []
     context.on("weberror", lambda error: complaints.append(str(error.error)))
     context.on("console", lambda message: complaints.extend(complaint(message)))
     context.on("response", lambda response: complaints.extend(server_error(response)))
     yield context
     context.close()
-    assert not complaints
+    assert not complaints, "\n".join(complaints)
 
 
 def complaint(message: ConsoleMessage) -> list[str]:
@@ -65,7 +66,8 @@ def check_with_axe(page: Page, *, ignore: tuple[str, ...] = ()) -> None:
     rules = {rule: {"enabled": False} for rule in ignore}
     options = {"runOnly": WCAG, "rules": rules, "resultTypes": ["violations"]}
     found = page.evaluate(f"axe.run(document, {json.dumps(options)})")
-    assert [describe(violation) for violation in found["violations"]] == []
+    broken = [describe(violation) for violation in found["violations"]]
+    assert not broken, "\n".join(broken)
 
 
 def describe(violation: dict[str, Any]) -> str:

@@ -14,8 +14,8 @@ REAL_POOL = "lab"
 GIB = 1 << 30
 WORLD_MINUTE_S, WORLD_HOUR_S = 60.0, 3_600.0
 # Above every other job of the queue; trials as many as there are cards without an online service.
-TRIALS, TRIAL_PRIORITY = 18, 4
-CAMPAIGNS, CAMPAIGN_PRIORITY = 8, 3
+TRIALS, TRIAL_PRIORITY = 18, 10
+CAMPAIGNS, CAMPAIGN_PRIORITY = 8, 8
 
 
 def staged(cluster: Cluster) -> Cluster:

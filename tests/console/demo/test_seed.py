@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,7 +38,7 @@ def test_each_node_gets_credentials_that_only_the_owner_reads(folder: Path) -> N
     assert {item.node for item in (*fleet, *real)} == set(
         Node.objects.values_list("name", flat=True)
     )
-    assert os.stat(folder / "fleet.json").st_mode & 0o077 == 0
+    assert (folder / "fleet.json").stat().st_mode & 0o077 == 0
 
 
 def test_there_is_a_person_for_each_role_of_the_menu(folder: Path) -> None:
