@@ -2,7 +2,7 @@
 import { age as ageWord, span } from "./figures.js";
 import { GLYPHS, GPU_LOOKS } from "./glyphs.js";
 
-export const STALE_S = 5;
+const STALE_S = 5;
 
 /** What the header says about data that is `ageS` seconds old (null: no GPU has reported) after `waitedS` without news. */
 export function freshness(ageS, connected, waitedS) {

@@ -1,6 +1,6 @@
 // Numbers and spans of time as people read them: the browser's twin of console/figures.py. DOM-free.
 export const NO_DATA = "no data";
-export const NBSP = "\u00a0";
+const NBSP = "\u00a0";
 
 const MINUTE = 60, HOUR = 3600, DAY = 86400;
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

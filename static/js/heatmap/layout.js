@@ -1,6 +1,6 @@
 // Where every cell stands: groups in level columns, in each group one tile a node, in each tile its GPUs. Pure.
 
-export const GROUPS = {
+const GROUPS = {
   pool: { word: "Pool", of: (layout, row) => layout.pool(row) },
   node: { word: "Node", of: (layout, row) => layout.node(row) },
   rack: { word: "Rack", of: (layout, row) => layout.rack(row) ?? "no rack label" },
