@@ -7,38 +7,32 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from agents import guard
+from agents.actuators.base import Runtime
+from agents.collectors.base import Collector, NodeReading
 from agents.complaints import Complaints
 from agents.duty import next_duty
-from agents.guest import Surroundings
+from agents.guard import Gpu, Guard
+from agents.guest import Guest, Surroundings
 from agents.guests import Guests
 from agents.ledger import Ledger
+from agents.off import Switch
 from agents.orders import Orders
 from agents.outbox import Outbox
-from agents.reconciler import Decline, Forget, GpuFloor, Situation, Start, Stop, plan
+from agents.reconciler import Action, Decline, Forget, GpuFloor, Situation, Start, Stop, plan
 from agents.reports import Reporter, hello, transition
 from agents.spool import Spool
+from agents.state import StateFile
 from agents.sysmonitor.monitor import Action as Verdict
-from agents.sysmonitor.monitor import ActionKind, Facts
+from agents.sysmonitor.monitor import ActionKind, Facts, Step
+from agents.wire.messages import DesiredPlacement, Envelope, Hello
 from agents.wire.names import EventKind, SharingMode
 from agents.wire.policy import AgentPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from agents.actuators.base import Runtime
-    from agents.collectors.base import Collector
-    from agents.guard import Gpu, Guard
-    from agents.guest import Guest
-    from agents.off import Switch
-    from agents.reconciler import Action
-    from agents.state import StateFile
-    from agents.sysmonitor.monitor import Step
-    from agents.wire.messages import DesiredPlacement, Envelope, Hello
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +106,9 @@ class NodeAgent:
     def sample(self, now: float) -> None:
         """One local sample of every GPU; jobs on a GPU that needs it are held or evicted."""
         dt_s, self._sampled_at = now - self._sampled_at, now
-        reading = self._collector.collect(now)
+        reading: NodeReading | None = None
+        with self._contained():  # a source that fails has no data: guards go blind, stops go on
+            reading = self._collector.collect(now)
         for gpu in reading.gpus if reading else ():
             self._guards[gpu.index].take(gpu, now)
         for guest in self._guests:

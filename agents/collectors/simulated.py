@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agents.collectors.base import GpuReading, NodeReading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from agents.contention.world import World
 
 
@@ -18,8 +17,6 @@ class SimulatedCollector:
 
     The caller steps the world, once for all nodes, before it collects.
     """
-
-    name = "simulated"
 
     def __init__(self, world: World, node: str) -> None:
         """Raises KeyError for a node that is not in the world."""

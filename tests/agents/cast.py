@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from agents import off
 from agents.actuators.base import Capability, Condition, JobFacts, Limits
@@ -17,9 +18,13 @@ from agents.wire.messages import (
     DesiredGpu,
     DesiredPlacement,
     DesiredState,
+    Envelope,
+    Event,
     EventBatch,
     GpuInventory,
+    PlacementStatus,
     Profile,
+    Signed,
     Status,
     Stop,
     Telemetry,
@@ -27,11 +32,6 @@ from agents.wire.messages import (
 )
 from agents.wire.names import SIGNALS, EventKind, Origin, RuntimeKind, SharingMode, Signal
 from agents.wire.policy import AgentPolicy, Threshold
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agents.wire.messages import Envelope, Event, PlacementStatus, Signed
 
 PLACEMENT_ID = "01920000-0000-7000-8000-000000000001"
 EVICTION_ID = "01920000-0000-7000-8000-00000000000e"
@@ -97,14 +97,15 @@ def identity(boot_id: str = "boot 1") -> Identity:
 class Sensors:
     """A collector whose values the test sets: quiet GPUs at first."""
 
-    name = "sensors"
-
     def __init__(self) -> None:
         self.values = {Signal.SM_ACTIVITY: 20.0, Signal.MEMORY: 20.0 * (1 << 30)}
         self.offline_memory_bytes = 0
         self.silent = False
+        self.failure: Exception | None = None
 
     def collect(self, now: float) -> NodeReading | None:
+        if self.failure is not None:
+            raise self.failure
         if self.silent:
             return None
         return NodeReading(now, tuple(self._gpu(index) for index in range(2)))

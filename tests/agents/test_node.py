@@ -372,6 +372,14 @@ def test_silent_sensors_are_missing_values_not_zeros(stage):
     assert sample.sm_online_percent is None
 
 
+def test_a_source_that_fails_blinds_the_node_and_stops_nothing_else(stage):
+    stage.start()
+    stage.sensors.failure = OSError("driver gone")
+    stage.run(4)
+    assert stage.status.gpus[0].state is GpuState.GUARDED
+    assert "freeze" in stage.jobs.asked
+
+
 def test_the_hello_names_what_the_node_has_and_holds(stage):
     stage.order(desired(generation=4))
     hello = stage.node.hello()
