@@ -10,20 +10,17 @@ end it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from agents.wire import limits
 from agents.wire.names import AGENT_ORIGINS, PHASES, Checkpoint, Origin, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from agents.wire.policy import AgentPolicy
+from agents.wire.policy import AgentPolicy
 
 
 class StopActionKind(StrEnum):
@@ -102,7 +99,7 @@ class Next(NamedTuple):
 
 
 # The way of every stop once its window is shut.
-DRAIN: Final[Mapping[Stage, Next]] = {
+FROM_GATE: Final[Mapping[Stage, Next]] = {
     Stage.GATING: Next(limits.GATE_S, Stage.QUIESCING, Stage.TERMINATING),
     Stage.QUIESCING: Next(limits.QUIESCE_S, Stage.RELEASING, Stage.TERMINATING),
     Stage.RELEASING: Next(limits.RELEASE_S, Stage.EXITING, Stage.TERMINATING),
@@ -111,7 +108,7 @@ DRAIN: Final[Mapping[Stage, Next]] = {
     Stage.KILLING: Next(limits.KILL_S, Stage.RETURNING, Stage.FAILED),
     Stage.RETURNING: Next(limits.MEMORY_RETURN_S, Stage.DONE, Stage.FAILED),
 }
-BEFORE_DRAIN: Final = frozenset({Stage.WINDOW, Stage.HELD})
+BEFORE_GATE: Final = frozenset({Stage.WINDOW, Stage.HELD})
 ENDED: Final = frozenset({Stage.DONE, Stage.FAILED})
 
 # What the caller does on entering a stage.
@@ -217,7 +214,7 @@ def escalate(
         opens_when_calm=origin is Origin.OVERLOAD,
         hold_left_s=policy.emergency_deadline_s,
     )
-    if state.stage not in BEFORE_DRAIN:
+    if state.stage not in BEFORE_GATE:
         return state, ()
     return _enter(state, Stage.GATING if at_once else Stage.HELD)
 
@@ -241,9 +238,9 @@ def _following(state: StopState, seen: Seen) -> Stage:
         return state.stage
     if seen.gone and state.stage is not Stage.RETURNING:
         return Stage.RETURNING
-    if state.stage in BEFORE_DRAIN:
+    if state.stage in BEFORE_GATE:
         return _window(state, seen)
-    following = DRAIN[state.stage]
+    following = FROM_GATE[state.stage]
     if _is_reached(state.stage, seen):
         return following.reached
     return following.missed if state.left_s <= 0.0 else state.stage
@@ -280,7 +277,7 @@ def _go(state: StopState, stage: Stage) -> Stopped:
 
 
 def _enter(state: StopState, stage: Stage, why: str = "") -> Stopped:
-    within_s = DRAIN[stage].within_s if stage in DRAIN else 0.0
+    within_s = FROM_GATE[stage].within_s if stage in FROM_GATE else 0.0
     spoken = {StopActionKind.STUCK, StopActionKind.FAILED}
     actions = tuple(
         StopAction(kind, why=why if kind in spoken else "") for kind in _ON_ENTRY.get(stage, ())

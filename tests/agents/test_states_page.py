@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.stopping import DRAIN, Stage
+from agents.stopping import FROM_GATE, Stage
 from agents.sysmonitor.signals import FAULT_XIDS, HARDWARE_XIDS
 from agents.wire.names import GPU_STATES, PHASES, PlacementState
 from agents.wire.policy import AgentPolicy, aggressive, balanced, conservative, demo
@@ -49,7 +49,7 @@ def test_the_demo_times_are_told():
 
 
 def test_the_times_of_the_stop_are_told():
-    for stage, following in DRAIN.items():
+    for stage, following in FROM_GATE.items():
         assert ROWS[stage.name][2] == f"{following.within_s:g} s"
 
 
