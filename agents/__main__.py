@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import logging
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,11 +15,7 @@ from agents import enrol, off
 from agents.config import DEFAULT_CREDENTIALS, DEFAULT_STATE_DIR, Config, parse
 from agents.state import StateDirInUse, StateFile
 from agents.wire import cluster as cluster_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from agents.wire.cluster import Cluster
+from agents.wire.cluster import Cluster
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

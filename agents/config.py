@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from agents.wire.names import RuntimeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DEFAULT_STATE_DIR: Final = Path("/var/lib/muxflow-agent")
 DEFAULT_CREDENTIALS: Final = Path("/etc/muxflow-agent/credentials.json")

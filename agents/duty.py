@@ -10,12 +10,10 @@ slowly: a fall costs a batch job some throughput, a rise too soon costs a user's
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from agents.wire.names import GpuState
-
-if TYPE_CHECKING:
-    from agents.wire.policy import AgentPolicy
+from agents.wire.policy import AgentPolicy
 
 # From floor to full in about twenty seconds: slower than any dwell, so that a limit is met again
 # only after its last crossing has been judged.

@@ -6,17 +6,14 @@ import json
 import os
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
 from agents.wire import credentials as credentials_file
+from agents.wire.cluster import ClusterGpu
 from agents.wire.credentials import Credentials
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agents.wire.cluster import ClusterGpu
 
 TIMEOUT_S: Final = 15.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,8 +14,6 @@ from agents.wire import faults
 from agents.wire.faults import Answer, CutConsole, Fault, GpuError, KillNode, TrafficSpike
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agents.fleet import Berth, Fleet
 
 log = logging.getLogger(__name__)

@@ -6,33 +6,31 @@ import asyncio
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import uuid4
 
 import msgspec
 
 from agents import off
+from agents.actuators.base import Runtime
 from agents.actuators.process import ProcessSettings
 from agents.actuators.simulated import MirroredProcessRuntime, SimulatedRuntime
 from agents.collectors.simulated import SimulatedCollector
+from agents.config import Config
 from agents.contention.cluster import build_cluster
 from agents.contention.models import model_of
 from agents.contention.world import World
 from agents.guard import Gpu
 from agents.link import Link
 from agents.node import Identity, NodeAgent
+from agents.state import StateFile
 from agents.sysmonitor.signals import GpuFacts
 from agents.wire import cluster as cluster_file
 from agents.wire import credentials as credentials_file
+from agents.wire.cluster import Cluster, ClusterGpu, ClusterNode
+from agents.wire.credentials import Credentials
 from agents.wire.messages import GpuInventory
 from agents.wire.names import RuntimeKind
-
-if TYPE_CHECKING:
-    from agents.actuators.base import Runtime
-    from agents.config import Config
-    from agents.state import StateFile
-    from agents.wire.cluster import Cluster, ClusterGpu, ClusterNode
-    from agents.wire.credentials import Credentials
 
 log = logging.getLogger(__name__)
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from agents.collectors.base import GpuReading
 from agents.duty import short_term
 from agents.sysmonitor import machine, monitor, signals
 from agents.sysmonitor.monitor import Facts, Monitor, Step
-from agents.wire.messages import GpuSample
-from agents.wire.names import GPU_STATES, SIGNALS, SharingMode
-
-if TYPE_CHECKING:
-    from agents.collectors.base import GpuReading
-    from agents.sysmonitor.signals import GpuFacts, Reading, Values
-    from agents.wire.messages import DesiredGpu, GpuInventory
-    from agents.wire.names import GpuState, Signal
-    from agents.wire.policy import AgentPolicy
+from agents.sysmonitor.signals import GpuFacts, Reading, Values
+from agents.wire.messages import DesiredGpu, GpuInventory, GpuSample
+from agents.wire.names import GPU_STATES, SIGNALS, GpuState, SharingMode, Signal
+from agents.wire.policy import AgentPolicy
 
 NOTHING: Final[Values] = (None,) * len(SIGNALS)
 STILL: Final = Step(Monitor())

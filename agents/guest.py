@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from agents import stopping
 from agents.actuators.base import Condition, JobFacts, Limits
+from agents.ledger import Record
 from agents.reconciler import Known, Life
-from agents.stopping import Seen
-from agents.wire.messages import PlacementStatus
+from agents.stopping import Seen, StopState
+from agents.wire.messages import DesiredPlacement, PlacementStatus
 from agents.wire.names import EndReason, PlacementState
-
-if TYPE_CHECKING:
-    from agents.ledger import Record
-    from agents.stopping import StopState
-    from agents.wire.messages import DesiredPlacement
 
 GONE: Final = frozenset({Condition.EXITED, Condition.VANISHED, Condition.NEVER_RAN})
 

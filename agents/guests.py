@@ -7,33 +7,32 @@ transaction. What the jobs do is the runtime's.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
 
 from agents import stopping
-from agents.actuators.base import Capability, Condition, JobFacts, StartFailed
-from agents.guest import Guest, end_reason, ended_status, known, recovered, seen, status
-from agents.ledger import Ended, Record, Stopping
-from agents.reconciler import Stop
-from agents.stopping import StopActionKind
+from agents.actuators.base import Capability, Condition, JobFacts, Runtime, StartFailed
+from agents.guest import (
+    Guest,
+    Surroundings,
+    end_reason,
+    ended_status,
+    known,
+    recovered,
+    seen,
+    status,
+)
+from agents.ledger import Ended, Ledger, Record, Stopping
+from agents.reconciler import Decline, Forget, Known, Start, Stop
+from agents.spool import Spool
+from agents.stopping import StopAction, StopActionKind, Stopped
+from agents.sysmonitor.monitor import Action as Verdict
 from agents.wire.ids import uuid7
-from agents.wire.messages import PlacementStatus
-from agents.wire.names import EndReason, EventKind, Origin, PlacementState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from agents.actuators.base import Runtime
-    from agents.guest import Surroundings
-    from agents.ledger import Ledger
-    from agents.reconciler import Decline, Forget, Known, Start
-    from agents.spool import Spool
-    from agents.stopping import StopAction, Stopped
-    from agents.sysmonitor.monitor import Action as Verdict
-    from agents.wire.messages import DesiredPlacement
-    from agents.wire.names import Phase
-    from agents.wire.policy import AgentPolicy
+from agents.wire.messages import DesiredPlacement, PlacementStatus
+from agents.wire.names import EndReason, EventKind, Origin, Phase, PlacementState
+from agents.wire.policy import AgentPolicy
 
 log = logging.getLogger(__name__)
 

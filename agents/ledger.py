@@ -5,17 +5,14 @@ The row is written before the spawn. A placement id that has a row is never star
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
+from agents.state import StateFile
 from agents.wire.messages import DesiredPlacement
 from agents.wire.names import EndReason, Origin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from agents.state import StateFile
 
 
 class Stopping(msgspec.Struct, frozen=True):

@@ -9,19 +9,16 @@ import asyncio
 import logging
 import random
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.frames import CloseCode
 
+from agents.outbox import Outbox
 from agents.wire import codec
 from agents.wire.limits import MAX_MESSAGE_BYTES, PROTOCOL_MAX, PROTOCOL_MIN
-from agents.wire.messages import Envelope, EventAck, Welcome
-
-if TYPE_CHECKING:
-    from agents.outbox import Outbox
-    from agents.wire.messages import FromAgent, Hello
+from agents.wire.messages import Envelope, EventAck, FromAgent, Hello, Welcome
 
 log = logging.getLogger(__name__)
 

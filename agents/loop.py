@@ -9,20 +9,19 @@ import os
 import signal
 import sqlite3
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from agents.complaints import Complaints
+from agents.config import Config
 from agents.faults_server import serve_faults
+from agents.node import NodeAgent
+from agents.state import StateFile
 from agents.wire.ready import notify_ready
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agents.config import Config
     from agents.fleet import Fleet
-    from agents.node import NodeAgent
-    from agents.state import StateFile
 
 log = logging.getLogger(__name__)
 complaints = Complaints()

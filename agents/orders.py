@@ -9,21 +9,25 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection
+from typing import Final
 from uuid import UUID
 
 import msgspec
 
+from agents.state import StateFile
 from agents.wire import codec
 from agents.wire.limits import MAX_NAME_CHARS, MAX_PLACEMENTS_PER_NODE, MAX_TEXT_CHARS
-from agents.wire.messages import DesiredState, Envelope, Unchanged
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from agents.state import StateFile
-    from agents.wire.messages import DesiredGpu, DesiredPlacement, DesiredService, Signed
-    from agents.wire.policy import AgentPolicy
+from agents.wire.messages import (
+    DesiredGpu,
+    DesiredPlacement,
+    DesiredService,
+    DesiredState,
+    Envelope,
+    Signed,
+    Unchanged,
+)
+from agents.wire.policy import AgentPolicy
 
 log = logging.getLogger(__name__)
 

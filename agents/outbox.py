@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from agents.spool import Spool
 from agents.wire.limits import MAX_EVENTS_PER_BATCH
-from agents.wire.messages import EventBatch
-
-if TYPE_CHECKING:
-    from agents.spool import Spool
-    from agents.wire.messages import FromAgent, Status, Telemetry
+from agents.wire.messages import EventBatch, FromAgent, Status, Telemetry
 
 # An acknowledgement waits for a database commit; one that takes longer is taken for lost.
 ACK_TIMEOUT_S: Final = 10.0

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from agents.wire.messages import DesiredPlacement, DesiredState
 from agents.wire.names import EndReason, GpuState, Origin, SharingMode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from agents.wire.messages import DesiredPlacement, DesiredState
 
 
 class Life(Enum):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from agents.actuators.base import Runtime
+from agents.guard import Guard
+from agents.guests import Guests
+from agents.orders import Orders
+from agents.sysmonitor.monitor import Transition
 from agents.wire.limits import PROTOCOL_MAX, PROTOCOL_MIN, STATUS_PERIOD_S, TELEMETRY_PERIOD_S
-from agents.wire.messages import GpuStatus, Hello, Status, Telemetry
+from agents.wire.messages import GpuSample, GpuStatus, Hello, PlacementStatus, Status, Telemetry
 from agents.wire.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from agents.actuators.base import Runtime
-    from agents.guard import Guard
-    from agents.guests import Guests
     from agents.node import Identity
-    from agents.orders import Orders
-    from agents.sysmonitor.monitor import Transition
-    from agents.wire.messages import GpuSample, PlacementStatus
 
 SWITCHED_OFF: Final = "switched off on the node itself (muxflow-agent off)"
 

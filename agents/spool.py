@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
+from agents.state import StateFile
 from agents.wire.ids import uuid7
 from agents.wire.limits import MAX_EVENTS_PER_BATCH
 from agents.wire.messages import Event
 from agents.wire.names import TERMINAL_EVENTS, EventKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agents.state import StateFile
 
 CAPACITY: Final = 10_000
 # Half of a message, so that a batch never nears the limit.

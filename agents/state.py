@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import sqlite3
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from io import TextIOWrapper
-    from pathlib import Path
+from collections.abc import Sequence
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (

@@ -14,19 +14,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from console.demo.processes import die_with_parent
 from tests.chromium import find_chromium, packaged_node
 from tests.report import Outcome, forbid_skips, judge
 from tests.services import postgres_server, redis_server
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "var" / "test"

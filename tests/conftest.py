@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
-
-if TYPE_CHECKING:
-    from pytest_django import Settings
+from pytest_django import Settings
 
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=10_000)

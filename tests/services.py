@@ -10,18 +10,15 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psycopg
 import redis
 
 from console.demo import embedded
 from console.demo.processes import die_with_parent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 START_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 10.0

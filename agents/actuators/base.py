@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from agents.wire.messages import DesiredPlacement
-    from agents.wire.names import RuntimeKind
+from agents.wire.messages import DesiredPlacement
+from agents.wire.names import RuntimeKind
 
 
 class Capability(StrEnum):

@@ -17,20 +17,17 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from agents import supervisor
 from agents.actuators.base import Capability, Condition, JobFacts, Limits, StartFailed
+from agents.wire.messages import DesiredPlacement
 from agents.wire.names import RuntimeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from agents.wire.messages import DesiredPlacement
 
 # What of the agent's own environment a job sees; secrets of the agent are not in it.
 INHERITED: Final = ("PATH", "HOME", "LANG", "USER", "TMPDIR", "LD_LIBRARY_PATH")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from agents.actuators.base import Capability, Condition, JobFacts, Limits, StartFailed
-from agents.actuators.process import ProcessRuntime
+from agents.actuators.process import ProcessRuntime, ProcessSettings
 from agents.contention.world import GpuTaken, UnknownPlacement
+from agents.wire.messages import DesiredPlacement
 from agents.wire.names import RuntimeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from agents.actuators.process import ProcessSettings
     from agents.contention.jobs import JobView
     from agents.contention.world import World
-    from agents.wire.messages import DesiredPlacement
 
 log = logging.getLogger(__name__)
 

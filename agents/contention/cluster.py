@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -24,9 +25,6 @@ from agents.wire.cluster import (
     ClusterService,
 )
 from agents.wire.names import Checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _GIB: Final = 1 << 30
 # The part of GPUs that serve; the rest is free.

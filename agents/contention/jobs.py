@@ -8,14 +8,13 @@ launches pass, then exits; a released context makes it exit by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from agents.contention.law import Floats
-    from agents.wire.messages import Profile
+from agents.contention.law import Floats
+from agents.wire.messages import Profile
 
 Flags: TypeAlias = NDArray[np.bool_]
 

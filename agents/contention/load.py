@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agents.contention.law import Floats
-    from agents.wire.cluster import ClusterService
-
+from agents.contention.law import Floats
+from agents.wire.cluster import ClusterService
 
 DAY_S: Final = 86_400.0
 # The world starts in the early afternoon, when a service is near its daily peak.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from agents.contention.law import Floats, Outcome
 from agents.wire.names import SIGNALS, Signal
-
-if TYPE_CHECKING:
-    from agents.contention.law import Floats, Outcome
-
 
 _AT: Final = {signal: position for position, signal in enumerate(SIGNALS)}
 # One draw of noise a sample for each of these, in this order; absolute percent, or relative.

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agents.contention.effects import pair_effect
 from agents.contention.jobs import Jobs, JobView
-from agents.contention.law import Offline, Online, contend
+from agents.contention.law import Floats, Offline, Online, Outcome, contend
 from agents.contention.load import Load
 from agents.contention.models import model_of
 from agents.contention.sensors import Cards, Sensors
-from agents.wire.cluster import ClusterService
+from agents.wire.cluster import Cluster, ClusterService
+from agents.wire.messages import Profile
 from agents.wire.names import Checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agents.contention.law import Floats, Outcome
-    from agents.wire.cluster import Cluster
-    from agents.wire.messages import Profile
-
 
 # An XID is shown for this long, so that a reader once a second sees it.
 XID_S = 1.5

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-if TYPE_CHECKING:
-    from agents.sysmonitor.monitor import Monitor
-    from agents.wire.policy import AgentPolicy
+from agents.sysmonitor.monitor import Monitor
+from agents.wire.policy import AgentPolicy
 
 
 def cooled(monitor: Monitor, policy: AgentPolicy) -> Monitor:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
-from agents.sysmonitor.signals import amount, beyond, limit_of, name
+from agents.sysmonitor.monitor import Facts
+from agents.sysmonitor.signals import Reading, amount, beyond, limit_of, name
 from agents.wire.names import Signal
-from agents.wire.policy import Threshold
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from agents.sysmonitor.monitor import Facts
-    from agents.sysmonitor.signals import Reading
-    from agents.wire.policy import AgentPolicy
+from agents.wire.policy import AgentPolicy, Threshold
 
 # Signals that tell of contention: limits on them protect online work, and hold only beside it.
 CONTENTION: Final = frozenset(

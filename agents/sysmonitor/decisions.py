@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from agents.sysmonitor import thresholds
 from agents.sysmonitor.crossings import Cause, explain, judged, worst_crossing
@@ -12,9 +13,6 @@ from agents.sysmonitor.thresholds import Dwell
 from agents.sysmonitor.transitions import Trigger
 from agents.wire.names import GpuState, Signal
 from agents.wire.policy import AgentPolicy, Threshold
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 # Wire samples in a row without any value before the GPU counts as blind.
 BLIND_SAMPLES: Final = 2

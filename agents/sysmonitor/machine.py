@@ -10,7 +10,7 @@ the transitions. To judge wire samples of which no local ones were kept (a backt
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace as amended
 
@@ -19,14 +19,11 @@ from agents.sysmonitor.cooldown import cooled
 from agents.sysmonitor.crossings import Cause, crossings, explain, judged, worst_crossing
 from agents.sysmonitor.decisions import View, decide
 from agents.sysmonitor.monitor import Action, ActionKind, Facts, Monitor, Step, Transition
-from agents.sysmonitor.signals import limit_of
+from agents.sysmonitor.signals import Reading, limit_of
 from agents.sysmonitor.thresholds import Dwell
 from agents.sysmonitor.transitions import Trigger, next_state
 from agents.wire.names import GpuState, Origin, Signal
-
-if TYPE_CHECKING:
-    from agents.sysmonitor.signals import Reading
-    from agents.wire.policy import AgentPolicy
+from agents.wire.policy import AgentPolicy
 
 # The longest time between two wire samples that counts as watched.
 MAX_STEP_S: Final = 2.0

@@ -6,20 +6,16 @@ so the wire samples and those events are all that is needed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec.structs import replace as amended
 
 from agents.sysmonitor.machine import local_step, wire_step
-from agents.sysmonitor.monitor import Step
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from agents.sysmonitor.monitor import Facts, Monitor
-    from agents.sysmonitor.signals import Reading
-    from agents.wire.policy import AgentPolicy
+from agents.sysmonitor.monitor import Facts, Monitor, Step
+from agents.sysmonitor.signals import Reading
+from agents.wire.policy import AgentPolicy
 
 
 @dataclass(frozen=True, slots=True)

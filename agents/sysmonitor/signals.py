@@ -8,15 +8,12 @@ value passes the bounds below before anything is decided on it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from agents.wire.names import SIGNALS, Signal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from agents.wire.policy import AgentPolicy, Threshold
+from agents.wire.policy import AgentPolicy, Threshold
 
 # One value a signal, in the order of `SIGNALS` and in wire units; None where missing.
 Values: TypeAlias = tuple[float | None, ...]

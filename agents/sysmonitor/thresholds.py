@@ -8,16 +8,14 @@ values, so one good sample does not either.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from agents.sysmonitor.signals import beyond
-
-if TYPE_CHECKING:
-    from agents.wire.names import Signal
-    from agents.wire.policy import Threshold
+from agents.wire.names import Signal
+from agents.wire.policy import Threshold
 
 # Part of the way between the two limits by which a signal must be under the lower one before the
 # GPU counts as healthy again: lowering duty must not by itself bring the full duty back.

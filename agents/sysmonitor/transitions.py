@@ -5,13 +5,11 @@ docs/states.md says every state in one sentence.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from agents.wire.names import GPU_STATES, GpuState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class Trigger(StrEnum):

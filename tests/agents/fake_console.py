@@ -5,32 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
 
 from agents.wire import codec
 from agents.wire.messages import (
     DesiredState,
+    Event,
     EventAck,
     EventBatch,
+    FromConsole,
     Hello,
+    Signed,
     Status,
     Telemetry,
     Unchanged,
     Welcome,
 )
 from tests.agents.cast import KEY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from websockets.http11 import Request, Response
-
-    from agents.wire.messages import Event, FromConsole, Signed
 
 TOKEN = "let me in"
 

@@ -9,20 +9,17 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pytest
 import uvicorn
 from django.core.management import call_command
+from playwright.sync_api import Browser, Page
+from pytest_django import DjangoDbBlocker
 
 from tests.browsing import check_with_axe, launched, watched
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser, Page
-    from pytest_django import DjangoDbBlocker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCREENSHOTS = ROOT / "var" / "screenshots"

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
+from playwright.sync_api import Page
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from console.accounts.models import User
+from console.accounts.models import User
 
 
 def sign_in(page: Page, user: User, url: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,13 +13,10 @@ from agents.contention.world import World
 from agents.duty import next_duty, short_term
 from agents.sysmonitor.machine import local_step, wire_step
 from agents.sysmonitor.monitor import ActionKind, Facts, Monitor
-from agents.sysmonitor.signals import POSITIONS, GpuFacts, plausible, reading, worst
+from agents.sysmonitor.signals import POSITIONS, GpuFacts, Values, plausible, reading, worst
 from agents.wire.messages import Profile
 from agents.wire.names import GpuState, Signal
 from agents.wire.policy import demo
-
-if TYPE_CHECKING:
-    from agents.sysmonitor.signals import Values
 
 POLICY = demo(1, 1)
 P99, SM = POSITIONS[Signal.ONLINE_P99], POSITIONS[Signal.SM_ACTIVITY]
