@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import django_filters
 import django_tables2
+from django.core.exceptions import ValidationError
 from django.core.paginator import EmptyPage, PageNotAnInteger
 from django.http import HttpRequest
 from django.utils.safestring import mark_safe
+from django_filters.fields import IsoDateTimeField
 
 from console import figures
 
@@ -34,6 +37,22 @@ class IdFilter(django_filters.NumberFilter):  # type: ignore[misc]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(min_value=0, max_value=LARGEST_ID, **options)
+
+
+class _MomentField(IsoDateTimeField):  # type: ignore[misc]
+    def to_python(self, value: Any) -> datetime | None:
+        """In UTC, as databases need it. Raises ValidationError where the calendar ends."""
+        moment: datetime | None = super().to_python(value)
+        try:
+            return moment and moment.astimezone(UTC)
+        except OverflowError as error:
+            raise ValidationError(self.error_messages["invalid"], code="invalid") from error
+
+
+class MomentFilter(django_filters.IsoDateTimeFilter):  # type: ignore[misc]
+    """A time of day on a date, with or without its zone."""
+
+    field_class = _MomentField
 
 
 class Filter(django_filters.FilterSet):  # type: ignore[misc]

@@ -30,11 +30,24 @@ def act(
 
 def back(request: HttpRequest, default: str) -> str:
     """Where the person came from, when that is a page of ours, else `default`."""
-    came_from = urlsplit(request.headers.get("referer", ""))
-    here = came_from.path + (f"?{came_from.query}" if came_from.query else "")
-    wanted = request.POST.get("next") or (here if came_from.netloc == request.get_host() else "")
-    safe = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, request.is_secure())
-    return wanted if safe else resolve_url(default)
+    return ours(request.POST.get("next") or _came_from(request), default)
+
+
+def ours(wanted: str, default: str) -> str:
+    """`wanted` when it is the path of a page of ours, else the address of `default`."""
+    is_path = wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, None)
+    return wanted if is_path else resolve_url(default)
+
+
+def _came_from(request: HttpRequest) -> str:
+    """The path of the page before, "" when that is another site's or no address at all."""
+    try:
+        before = urlsplit(request.headers.get("referer", ""))
+    except ValueError:
+        return ""
+    if before.netloc != request.get_host():
+        return ""
+    return before.path + (f"?{before.query}" if before.query else "")
 
 
 def reason_of(request: HttpRequest) -> str:

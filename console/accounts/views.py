@@ -7,11 +7,12 @@ from django.contrib.auth import login, logout
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render, resolve_url
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
+
+from console.pages import ours
 
 
 @login_not_required
@@ -51,7 +52,4 @@ def locked_out(
 def _next(request: HttpRequest) -> str:
     """Where the person wanted to go, when that is a page of ours."""
     wanted = request.POST.get("next") or request.GET.get("next", "")
-    safe = url_has_allowed_host_and_scheme(
-        wanted, {request.get_host()}, require_https=request.is_secure()
-    )
-    return wanted if safe else resolve_url(settings.LOGIN_REDIRECT_URL)
+    return ours(wanted, settings.LOGIN_REDIRECT_URL)

@@ -8,7 +8,7 @@ import django_filters as filters
 from django.db.models import Q, QuerySet
 
 from console.audit.models import Entry
-from console.lists import Filter
+from console.lists import Filter, MomentFilter
 
 
 class EntryFilter(Filter):
@@ -18,8 +18,8 @@ class EntryFilter(Filter):
     object_type = filters.CharFilter()
     object_id = filters.CharFilter()
     cause = filters.UUIDFilter(field_name="cause_id")
-    since = filters.IsoDateTimeFilter(field_name="at", lookup_expr="gte")
-    until = filters.IsoDateTimeFilter(field_name="at", lookup_expr="lte")
+    since = MomentFilter(field_name="at", lookup_expr="gte")
+    until = MomentFilter(field_name="at", lookup_expr="lte")
 
     class Meta:
         model = Entry

@@ -7,13 +7,13 @@ from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from agents.wire import faults
 from console.demo import fleet, people
 from console.errors import MuxFlowError
 from console.inventory.models import Node
+from console.pages import ours
 from console.scheduling.models import Placement
 
 MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -35,13 +35,11 @@ def _become(request: HttpRequest, role: str) -> HttpResponse:
     if user is None:
         raise Http404(f"The demo has no {role!r}; choose viewer, approver or admin.")
     login(request, user, backend=MODEL_BACKEND)
-    return redirect(_back(request))
+    return _back(request)
 
 
-def _back(request: HttpRequest) -> str:
-    target = request.POST.get("next", "")
-    safe = url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()})
-    return target if safe else "overview"
+def _back(request: HttpRequest) -> HttpResponse:
+    return redirect(ours(request.POST.get("next", ""), "overview"))
 
 
 @require_POST
@@ -53,7 +51,7 @@ def demo_fault(request: HttpRequest) -> HttpResponse:
         messages.success(request, fleet.ask(make()))
     except MuxFlowError as error:
         messages.error(request, str(error))
-    return redirect(_back(request))
+    return _back(request)
 
 
 def _spike() -> faults.Fault:

@@ -11,7 +11,7 @@ from agents.wire.names import Origin
 from console.evictions import lifecycle
 from console.evictions.lifecycle import State
 from console.evictions.models import Eviction
-from console.lists import Filter, IdFilter
+from console.lists import Filter, IdFilter, MomentFilter
 
 
 class EvictionFilter(Filter):
@@ -23,7 +23,7 @@ class EvictionFilter(Filter):
     node = filters.CharFilter(field_name="gpu__node__name")
     gpu = IdFilter(field_name="gpu_id")
     job = filters.CharFilter(field_name="placement__job__name")
-    since = filters.IsoDateTimeFilter(field_name="proposed_at", lookup_expr="gte")
+    since = MomentFilter(field_name="proposed_at", lookup_expr="gte")
 
     class Meta:
         model = Eviction

@@ -153,3 +153,10 @@ def test_the_api_changes_nothing(signed_in):
     one = f"{API}{Entry.objects.first().pk}/"
     for method in (client.put, client.patch, client.delete):
         assert method(one, {}, content_type="application/json").status_code == 405
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+@pytest.mark.parametrize("address", ["/audit/", API, "/api/v1/evictions/"])
+def test_a_time_at_the_end_of_the_calendar_is_no_failure(signed_in, address, moment):
+    client = signed_in(a_viewer())
+    assert client.get(address, {"since": moment, "until": moment}).status_code < 500
