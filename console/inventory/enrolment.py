@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from agents.wire.credentials import Credentials
 from agents.wire.limits import MAX_NAME_CHARS
 from agents.wire.messages import GpuInventory
 from console.accounts.models import User
+from console.accounts.tokens import digest
 from console.audit.services import agent, person, record
 from console.errors import Invalid, Refused
 from console.inventory.lifecycle import CONNECTED
@@ -28,10 +28,6 @@ VALID_FOR: Final = timedelta(hours=1)
 ENROL_PREFIX: Final = "enrol_"
 NODE_PREFIX: Final = "node_"
 _NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME_CHARS - 1}}}", re.ASCII)
-
-
-def digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 @transaction.atomic
@@ -80,11 +76,9 @@ def signing_key(node_id: int) -> bytes:
     return node_key(settings.MASTER_SECRET.encode(), str(node_id))
 
 
-def node_for(secret: str) -> Node | None:
-    """The node that this bearer token belongs to. Found by the hash, so timing tells nothing."""
-    if not secret.startswith(NODE_PREFIX):
-        return None
-    return Node.objects.filter(token_sha256=digest(secret)).select_related("pool").first()
+def node_for(token_sha256: str) -> Node | None:
+    """The node whose bearer token has this hash. Found by the hash, so timing tells nothing."""
+    return Node.objects.filter(token_sha256=token_sha256).first()
 
 
 def _spend(secret: str, now: datetime) -> EnrolmentToken:

@@ -12,7 +12,6 @@ of this node took over.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 import logging
 import time
@@ -46,8 +45,10 @@ from agents.wire.messages import (
     Unchanged,
     Welcome,
 )
+from console.accounts.tokens import digest
 from console.errors import MuxFlowError
 from console.inventory import nodes
+from console.inventory.enrolment import node_for
 from console.inventory.models import Gpu, Node
 from console.scheduling import desired, observed
 from console.telemetry import events, plausible
@@ -103,12 +104,12 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def connect(self) -> None:
         hub.start()
         self.token_sha256 = _hash_of_token(self.scope["headers"])
-        found = await hub.in_thread(_node_of, self.token_sha256)
-        if found is None:
+        node = await hub.in_thread(node_for, self.token_sha256)
+        if node is None:
             hub.refused.add("connection: token unknown", str(self.scope.get("client")))
             await self.close(4401)
             return
-        self.node_id, self.name = found
+        self.node_id, self.name = node.pk, node.name
         await self.accept()
         self._worker = asyncio.create_task(self._serve())
 
@@ -308,7 +309,7 @@ def _hash_of_token(headers: list[tuple[bytes, bytes]]) -> str:
     """SHA-256 of the bearer token; of the empty token when there is none, which no node has."""
     value = dict(headers).get(b"authorization", b"")
     scheme, _, token = value.partition(b" ")
-    return hashlib.sha256(token.strip() if scheme.lower() == b"bearer" else b"").hexdigest()
+    return digest(token.strip().decode("latin-1") if scheme.lower() == b"bearer" else "")
 
 
 def _news(status: Status) -> tuple[object, ...]:
@@ -334,10 +335,6 @@ def _common_version(offered: tuple[int, int]) -> int | None:
 
 
 # --- run in threads ---------------------------------------------------------------------------
-
-
-def _node_of(token_sha256: str) -> tuple[int, str] | None:
-    return Node.objects.filter(token_sha256=token_sha256).values_list("pk", "name").first()
 
 
 def _register(node_id: int, hello: Hello) -> tuple[int, dict[int, int]]:

@@ -9,6 +9,7 @@ from rest_framework.test import APIClient
 
 from agents.wire import credentials as wire
 from console.accounts.models import Role
+from console.accounts.tokens import digest
 from console.inventory import api, enrolment
 from console.inventory.models import Node
 from tests.console.accounts.cast import a_user
@@ -38,7 +39,7 @@ def test_a_machine_with_a_token_gets_credentials_that_the_agent_reads(body):
     answer = post(body)
     assert answer.status_code == 201
     (credentials,) = wire.decode(b"[" + answer.content + b"]")
-    assert enrolment.node_for(credentials.token) == Node.objects.get(name="node-01")
+    assert enrolment.node_for(digest(credentials.token)) == Node.objects.get(name="node-01")
 
 
 def test_the_same_token_again_is_refused_and_tells_no_secret(body):
