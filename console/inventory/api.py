@@ -23,9 +23,18 @@ from agents.wire.messages import GpuInventory
 from agents.wire.names import SharingMode
 from console.accounts import access
 from console.accounts.models import Role
+from console.accounts.tokens import digest
 from console.api import IsViewer, caller
 from console.audit.services import person
-from console.inventory import draining, enrolment, import_runs, nodes, serializers, sharing
+from console.inventory import (
+    draining,
+    emptying,
+    enrolment,
+    import_runs,
+    nodes,
+    serializers,
+    sharing,
+)
 from console.inventory.filters import GpuFilter, NodeFilter, SharingChangeFilter
 from console.inventory.models import EnrolmentToken, Gpu, Node, Pool, SharingChange
 from console.rest import PoolScoped, ReasonSerializer, reason_of
@@ -169,7 +178,7 @@ class GpuViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[Gp
     def disable(self, request: Request, pk: str) -> Response:
         """Take the GPU out of use, with the end of what runs on it."""
         gpu, user = self._for_operator(request)
-        draining.take_out(gpu, person(user), reason_of(request), timezone.now())
+        emptying.take_out(gpu, person(user), reason_of(request), timezone.now())
         return Response(self.get_serializer(self.get_object()).data)
 
     @extend_schema(request=ReasonSerializer, responses=serializers.GpuSerializer)
@@ -209,7 +218,7 @@ class EnrolmentTokenViewSet(
         pool, user = body.validated_data["pool"], caller(request)
         access.require(user, Role.ADMIN, pool)
         secret = enrolment.issue(pool, user, timezone.now())
-        token = self.get_queryset().get(sha256=enrolment.digest(secret))
+        token = self.get_queryset().get(sha256=digest(secret))
         context = {**self.get_serializer_context(), "secret": secret}
         answer = serializers.EnrolmentTokenSerializer(token, context=context)
         return Response(answer.data, status=status.HTTP_201_CREATED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -12,10 +11,11 @@ from django.db import transaction
 from agents.wire.names import Checkpoint, Origin, PlacementState
 from console.audit.services import Actor, record
 from console.errors import SomebodyWasFirst
+from console.evictions.lifecycle import UNDER_WAY
 from console.evictions.models import Eviction
 from console.inventory.emptying import empty, live_on
 from console.inventory.models import Gpu, Node
-from console.inventory.nodes import disable_gpu, touch
+from console.inventory.nodes import touch
 from console.scheduling.models import Placement
 
 
@@ -52,27 +52,13 @@ def drain(node: Node, actor: Actor, reason: str, now: datetime) -> list[Eviction
     return empty(Gpu.objects.filter(node=node), Origin.DRAIN, actor, reason, now)
 
 
-@transaction.atomic
-def take_out(gpu: Gpu, actor: Actor, reason: str, now: datetime) -> list[Eviction]:
-    """Disable one GPU and ask for the end of what runs on it. Raises SomebodyWasFirst."""
-    disable_gpu(gpu, actor, reason, now)
-    return empty([gpu], Origin.STOP_SHARING, actor, reason, now)
-
-
 def _step(placement: Placement) -> Step:
     if placement.state == PlacementState.UNKNOWN:
         return Step(
             placement, Outlook.MAY_BLOCK, "the node is silent, so nobody can stop the job now"
         )
-    if _under_way(placement.evictions.all()):
+    if any(eviction.state in UNDER_WAY for eviction in placement.evictions.all()):
         return Step(placement, Outlook.SKIP, "it is on its way out already")
     if placement.job.checkpoint == Checkpoint.NONE:
         return Step(placement, Outlook.EVICT, "it saves no work: all since its start is lost")
     return Step(placement, Outlook.EVICT, "it is asked to save its work first")
-
-
-def _under_way(evictions: Iterable[Eviction]) -> bool:
-    return any(
-        eviction.state in (Eviction.State.DISPATCHED, Eviction.State.STOPPING, Eviction.State.STUCK)
-        for eviction in evictions
-    )

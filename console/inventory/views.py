@@ -17,7 +17,7 @@ from console.accounts.access import SreRequest
 from console.accounts.models import Role
 from console.api import in_sight
 from console.audit.services import person
-from console.inventory import draining, nodes, queries, sharing
+from console.inventory import draining, emptying, nodes, queries, sharing
 from console.inventory.emptying import live_on
 from console.inventory.filters import NodeFilter
 from console.inventory.models import Gpu, Node, Pool
@@ -94,7 +94,7 @@ def gpu_disable(request: SreRequest, gpu_id: int) -> HttpResponse:
     gpu = _gpu(request, gpu_id)
     access.require(request.user, Role.OPERATOR, gpu.node.pool)
     if request.method == "POST":
-        return _change_gpu(request, gpu, draining.take_out, "is disabled.")
+        return _change_gpu(request, gpu, emptying.take_out, "is disabled.")
     guest = live_on([gpu]).first()
     context = {"title": f"Disable {gpu}", "gpu": gpu, "guest": guest, "reasons": WHY_OUT}
     return dialog(request, "inventory/_disable.html", context)

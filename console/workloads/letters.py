@@ -8,6 +8,7 @@ from typing import Final
 
 from agents.wire.names import Origin
 from console import figures
+from console.evictions.lifecycle import UNDECIDED, UNDER_WAY, State
 
 
 @dataclass(frozen=True)
@@ -42,22 +43,20 @@ _BECAUSE: Final = {
     Origin.STOP_SHARING: "{who} stopped sharing there: {because}.",
     Origin.CANCEL: "{who} cancelled it: {because}.",
 }
-_UNDECIDED: Final = {"PROPOSED", "APPROVED"}
-_UNDER_WAY: Final = {"DISPATCHED", "STOPPING", "STUCK"}
-_DROPPED: Final = {"REJECTED", "EXPIRED", "SUPERSEDED"}
+_DROPPED: Final = (State.REJECTED, State.EXPIRED, State.SUPERSEDED)
 
 
 def subject(removal: Removal) -> str:
     """`Taken off node-07 / GPU 3`."""
     if removal.finished_first:
         return f"Finished on {removal.gpu} before it was taken off"
-    if removal.state in _UNDECIDED:
+    if removal.state in UNDECIDED:
         return f"May be taken off {removal.gpu}"
     if removal.state in _DROPPED:
         return f"Stayed on {removal.gpu}"
-    if removal.state in _UNDER_WAY:
+    if removal.state in UNDER_WAY:
         return f"Is being taken off {removal.gpu}"
-    if removal.state == "FAILED":
+    if removal.state == State.FAILED:
         return f"Could not be stopped on {removal.gpu}"
     return f"Taken off {removal.gpu}"
 
@@ -90,7 +89,7 @@ def outlook(state: str, position: int | None, gpu: str) -> str:
 
 
 def _because(removal: Removal) -> str:
-    if removal.state == "SUPERSEDED":
+    if removal.state == State.SUPERSEDED:
         return "The job ended first, or something more urgent took over."
     because = removal.reason or removal.why or "no reason was given"
     if removal.origin == Origin.MOVE and removal.why:
@@ -100,7 +99,7 @@ def _because(removal: Removal) -> str:
 
 
 def _cost(removal: Removal) -> str:
-    if removal.state in _UNDECIDED | _DROPPED | _UNDER_WAY or removal.finished_first:
+    if removal.state in (*UNDECIDED, *_DROPPED, *UNDER_WAY) or removal.finished_first:
         return ""
     if removal.lost_work_s is None:
         return "How much work was lost is not known."

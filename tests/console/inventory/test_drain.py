@@ -9,7 +9,7 @@ from console.audit.models import Entry
 from console.audit.services import system
 from console.errors import SomebodyWasFirst
 from console.evictions.models import Eviction
-from console.inventory import draining, nodes
+from console.inventory import draining, emptying, nodes
 from console.inventory.draining import Outlook
 from console.inventory.models import Node
 from tests.console.inventory.cast import NOW, a_node
@@ -80,7 +80,7 @@ def test_a_gpu_taken_out_asks_its_guest_to_go_and_comes_back_by_a_person():
     node = a_node(gpus=1)
     gpu = node.gpus.get()
     placed(gpu, a_job())
-    draining.take_out(gpu, SOMEBODY, "XID 79", NOW)
+    emptying.take_out(gpu, SOMEBODY, "XID 79", NOW)
     gpu.refresh_from_db()
     assert (gpu.disabled, gpu.disabled_reason) == (True, "XID 79")
     assert Eviction.objects.count() == 1
