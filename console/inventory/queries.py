@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from django.db.models import Count, F, IntegerField, OuterRef, QuerySet, Subquery
+from django.db.models import Count, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from agents.wire.names import EventKind, PlacementState, SharingMode
@@ -112,18 +112,6 @@ def shown_state(gpu: Gpu, node: Node) -> str:
     return gpu.state
 
 
-@dataclass(frozen=True)
-class PoolRow:
-    """One pool on the page of sharing modes."""
-
-    pool: Pool
-    gpus: int
-    sharing: int
-    held: int
-    running: int
-    may_change: bool
-
-
 def changes(user: User) -> QuerySet[SharingChange]:
     """The last changes of a sharing mode in the pools that `user` may see."""
     rows = in_sight(SharingChange.objects.all(), user, "pool")
@@ -152,9 +140,3 @@ def _count_nodes() -> Coalesce:
     rows = Node.objects.filter(pool=OuterRef("pk")).order_by().values("pool")
     counted = rows.annotate(n=Count("pk")).values("n")
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
-
-
-def modes_of_gpus(pool: Pool) -> list[tuple[str, int]]:
-    """How many GPUs of `pool` have which own mode."""
-    rows = Gpu.objects.filter(node__pool=pool, retired_at=None).order_by()
-    return list(rows.values_list("sharing_mode").annotate(n=Count("pk")).order_by(F("n").desc()))

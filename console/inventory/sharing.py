@@ -149,12 +149,8 @@ def set_mode(
 
     Raises Refused when a fact forbids the GPU to share, SomebodyWasFirst when it is set already.
     """
-    if (
-        isinstance(target, Gpu)
-        and mode == SharingMode.ENFORCE
-        and (fact := forbidding_fact(target))
-    ):
-        raise Refused(f"{target} cannot share: {fact}.")
+    if mode == SharingMode.ENFORCE and isinstance(target, Gpu):
+        _refuse_unshareable(target)
     change = _write(target, mode, actor, reason, now)
     if change is None:
         raise SomebodyWasFirst(f"{target} is at {mode} already.")
@@ -167,11 +163,9 @@ def set_mode(
     return change
 
 
-def _refuse_unshareable(target: Pool | Gpu, mode: SharingMode) -> None:
-    if isinstance(target, Gpu) and mode == SharingMode.ENFORCE:
-        fact = forbidding_fact(target)
-        if fact:
-            raise Refused(f"{target} cannot share: {fact}.")
+def _refuse_unshareable(gpu: Gpu) -> None:
+    if fact := forbidding_fact(gpu):
+        raise Refused(f"{gpu} cannot share: {fact}.")
 
 
 def _preview_start(pool: Pool) -> PoolStart:

@@ -47,8 +47,6 @@ class Lane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     silent_s: float = 1_800.0
 
 
-# What the agent decides has no lane: nothing may delay it.
-LANE_ORIGINS: Final = tuple(origin for origin in Origin if origin not in AGENT_ORIGINS)
 # What rules wish for; of the other origins somebody has decided already.
 RULE_ORIGINS: Final = (Origin.SLO, Origin.MOVE, Origin.PREEMPT)
 
