@@ -34,7 +34,7 @@ docker-check: test-installed ## lint the Dockerfiles, read the compose file with
 	$(BIN)/hadolint --failure-threshold=style docker/*.Dockerfile
 	$(BIN)/docker-compose --env-file docker/example.env --file docker/compose.yaml --profile '*' config --quiet
 
-ml: test-installed ## add PyTorch, to train what workers otherwise only read
+ml: test-installed ## add PyTorch, for a trained predictor: this version has none yet
 	$(BIN)/python -m pip install -r requirements/ml.txt
 
 # Each lock is held to the versions of the largest, so that all of them name the same ones.
