@@ -19,6 +19,7 @@ from agents.wire.messages import (
 from agents.wire.names import Checkpoint, Origin
 from agents.wire.policy import AgentPolicy
 from console.errors import Unavailable
+from console.evictions.lifecycle import UNDER_WAY
 from console.evictions.models import Eviction
 from console.inventory import modes
 from console.inventory.models import Gpu, Node
@@ -30,8 +31,6 @@ from console.workloads.models import Footprint, OnlineInstance
 
 # A change between the first and the last query shows in the generation: then we read again.
 TRIES: Final = 5
-# From here on the node is told to stop; before, an eviction is only a wish.
-TOLD: Final = (Eviction.State.DISPATCHED, Eviction.State.STOPPING, Eviction.State.STUCK)
 
 
 def build(node: Node, now: datetime, nonce: str) -> DesiredState:
@@ -89,7 +88,7 @@ def _placements(node: Node) -> Iterable[DesiredPlacement]:
         .select_related("job", "gpu")
         .order_by("pk")
     )
-    told = Eviction.objects.filter(placement__in=live, state__in=TOLD)
+    told = Eviction.objects.filter(placement__in=live, state__in=UNDER_WAY)
     stops = {eviction.placement_id: _stop(eviction) for eviction in told}
     return [_placement(placement, stops.get(placement.pk)) for placement in live]
 
