@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.views.defaults import bad_request as malformed
 from django.views.defaults import page_not_found
 from rest_framework import status
 from rest_framework.exceptions import NotFound, ValidationError
@@ -74,6 +75,13 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     if request.path.startswith("/api/"):
         return JsonResponse({"detail": "There is no such address; see /api/v1/docs/."}, status=404)
     return page_not_found(request, exception)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """The page for a request that is malformed; for the API the same as a sentence."""
+    if request.path.startswith("/api/"):
+        return JsonResponse({"detail": "This request is malformed."}, status=400)
+    return malformed(request, exception)
 
 
 _CODES: Final[tuple[tuple[type[MuxFlowError], int], ...]] = (

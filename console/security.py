@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 
 Respond = Callable[[HttpRequest], HttpResponse]
@@ -29,6 +30,25 @@ class SecurityHeadersMiddleware:
         )
         response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         return response
+
+
+class TextOnlyMiddleware:
+    """Refuses NUL in addresses and forms: nobody types it, and PostgreSQL cannot hold it."""
+
+    def __init__(self, get_response: Respond) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if any("\0" in text for text in _texts(request)):
+            raise BadRequest("NUL in the address or in a field")
+        return self.get_response(request)
+
+
+def _texts(request: HttpRequest) -> Iterator[str]:
+    yield request.path
+    for form in (request.GET, request.POST):
+        for name, values in form.lists():
+            yield from (name, *values)
 
 
 def content_policy(request: HttpRequest) -> str:

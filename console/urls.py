@@ -23,6 +23,7 @@ api: list[URLPattern | URLResolver] = [
     path("docs/", SpectacularSwaggerSplitView.as_view(url_name="api_schema"), name="api_docs"),
 ]
 
+handler400 = "console.api.bad_request"
 handler404 = "console.api.not_found"
 
 urlpatterns = [

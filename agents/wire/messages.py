@@ -22,6 +22,7 @@ from agents.wire.names import (
     SharingMode,
 )
 from agents.wire.policy import AgentPolicy
+from agents.wire.values import Bytes, Count, Name, Number, Text
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):
@@ -35,30 +36,30 @@ class GpuInventory(Message, frozen=True):
     """One GPU as the node sees it. `index` is its place in this node's telemetry samples."""
 
     index: int
-    uuid: str
-    model: str
-    memory_bytes: int
-    driver: str = ""
-    sm_clock_max_mhz: float | None = None
-    power_limit_w: float | None = None
-    source: str = "simulated"
-    unshareable_fact: str = ""
-    pcie_max_bytes_s: float | None = None
+    uuid: Name
+    model: Name
+    memory_bytes: Bytes
+    driver: Name = ""
+    sm_clock_max_mhz: Number | None = None
+    power_limit_w: Number | None = None
+    source: Name = "simulated"
+    unshareable_fact: Text = ""
+    pcie_max_bytes_s: Number | None = None
 
 
 class Hello(Message, frozen=True, tag="hello"):
     """First message on a connection."""
 
-    node: str
+    node: Name
     protocol: tuple[int, int]
-    agent_version: str
-    boot_id: str
-    generation: int
-    nonce: str
+    agent_version: Name
+    boot_id: Name
+    generation: Count
+    nonce: Name
     runtime: RuntimeKind
     gpus: tuple[GpuInventory, ...]
-    capabilities: tuple[str, ...] = ()
-    last_event_seq: int = 0
+    capabilities: tuple[Name, ...] = ()
+    last_event_seq: Count = 0
 
 
 class GpuSample(Message, frozen=True):
@@ -95,16 +96,16 @@ class Telemetry(Message, frozen=True, tag="telemetry"):
 class PlacementStatus(Message, frozen=True):
     """What is true of one placement on the node now. Progress is 0..1; work in GPU-seconds."""
 
-    placement_id: str
+    placement_id: Name
     state: PlacementState
-    sm_share_percent: float | None = None
-    duty_percent: float | None = None
-    memory_quota_bytes: int | None = None
-    memory_bytes: int | None = None
-    progress: float | None = None
-    normalised_throughput: float | None = None
-    work_done_s: float | None = None
-    unsaved_work_s: float | None = None
+    sm_share_percent: Number | None = None
+    duty_percent: Number | None = None
+    memory_quota_bytes: Bytes | None = None
+    memory_bytes: Bytes | None = None
+    progress: Number | None = None
+    normalised_throughput: Number | None = None
+    work_done_s: Number | None = None
+    unsaved_work_s: Number | None = None
     phase: Phase | None = None
     end_reason: EndReason | None = None
     xcuda_coverage: tuple[int, int] | None = None
@@ -115,24 +116,24 @@ class GpuStatus(Message, frozen=True):
 
     index: int
     state: GpuState
-    since: float
-    why: str = ""
+    since: Number
+    why: Text = ""
     mode: SharingMode = SharingMode.OBSERVE
-    unshareable_fact: str = ""
-    cooldown_s: float = 0.0
-    degraded: tuple[str, ...] = ()
+    unshareable_fact: Text = ""
+    cooldown_s: Number = 0.0
+    degraded: tuple[Name, ...] = ()
 
 
 class Status(Message, frozen=True, tag="status"):
     """What the agent observes and has applied; its nonce is echoed by the lease renewal."""
 
-    nonce: str
-    observed_generation: int
-    policy_versions: dict[str, int]
+    nonce: Name
+    observed_generation: Count
+    policy_versions: dict[Name, Count]
     gpus: tuple[GpuStatus, ...]
     placements: tuple[PlacementStatus, ...]
-    lease_left_s: float | None = None
-    refused: str = ""
+    lease_left_s: Number | None = None
+    refused: Text = ""
 
 
 class Event(Message, frozen=True):

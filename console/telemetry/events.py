@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 # Far beyond any real count; a larger number is a broken or hostile agent.
 MAX_SEQ: Final = 1 << 60
+# A NUL as JSON writes it, and not the text of one, whose backslash is written twice.
+_NUL: Final = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 Handler = Callable[[Node, Event, datetime], object]
 
@@ -55,7 +58,7 @@ def persist(node: Node, batch: EventBatch, now: datetime) -> int:
     acked = node.acked_event_seq
     for event in sorted(batch.events, key=lambda event: event.seq):
         if acked < event.seq <= MAX_SEQ:
-            _store(node, msgspec.structs.replace(event, data=_clean(event.data)), gpu_ids, now)
+            _store(node, _plausible(event, now), gpu_ids, now)
             acked = event.seq
     return acked
 
@@ -87,7 +90,7 @@ def _keep(node: Node, event: Event, gpu_ids: Mapping[int, int], now: datetime) -
             "node": node,
             "seq": event.seq,
             "kind": event.kind,
-            "at": _moment(event.at, now),
+            "at": datetime.fromtimestamp(event.at, UTC),
             "received_at": now,
             "gpu_id": gpu_id,
             "placement_id": event.placement_id or None,
@@ -108,11 +111,17 @@ def _nobody(node: Node, event: Event, now: datetime) -> None:
     """Kinds that are only told: nothing else follows from them here."""
 
 
+def _plausible(event: Event, now: datetime) -> Event:
+    """With a time that can be and data that can be stored: nobody behind this looks again."""
+    at = _moment(event.at, now)
+    return msgspec.structs.replace(event, at=at.timestamp(), data=_clean(event.data))
+
+
 def _clean(data: dict[str, Any]) -> dict[str, Any]:
     """As JSON that every database takes: no NaN, no bytes, no NUL, not too much."""
     try:
-        text = msgspec.json.encode(data).replace(b"\\u0000", b"")
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        text = _NUL.sub(rb"\1", msgspec.json.encode(data))
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         return {"unreadable": str(error)}
     if len(text) > MAX_DATA_BYTES:
         return {"unreadable": f"{len(text)} bytes of data; the limit is {MAX_DATA_BYTES}"}

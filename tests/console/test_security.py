@@ -40,6 +40,7 @@ def test_a_wrong_host_is_refused_with_the_policy_on(client):
     answer = client.get("/sign-in/", headers={"host": "evil.example"})
     assert answer.status_code == 400
     assert policy(answer)["default-src"] == "'self'"
+    assert answer.headers["X-Frame-Options"] == "DENY"
 
 
 def test_no_page_may_be_framed(page):
@@ -50,3 +51,25 @@ def test_no_page_may_be_framed(page):
 def test_the_page_writes_nothing_that_the_policy_would_stop(page):
     html = page.content.decode()
     assert not re.search(r"\sstyle=|\son[a-z]+=|<style", html)
+
+
+@pytest.mark.parametrize(
+    "address", ["/nodes/%00/", "/nodes/?q=a%00b", "/nodes/?%00=1", "/api/v1/nodes/%00/"]
+)
+def test_nul_in_an_address_is_a_malformed_request(client, address):
+    answer = client.get(address)
+    assert answer.status_code == 400
+    assert policy(answer)["default-src"] == "'self'"
+
+
+def test_nul_in_a_form_is_a_malformed_request(client):
+    answer = client.post("/sign-in/", {"username": "a\x00b", "password": "c"})
+    assert answer.status_code == 400
+    assert "cannot read this request" in answer.content.decode()
+
+
+def test_json_nested_without_end_is_a_malformed_request(client):
+    client.force_login(a_viewer(), backend="django.contrib.auth.backends.ModelBackend")
+    answer = client.post("/api/v1/tokens/", "[" * 5_000, content_type="application/json")
+    assert answer.status_code == 400
+    assert "nested" in answer.json()["detail"]

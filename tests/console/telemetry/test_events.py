@@ -31,6 +31,13 @@ def persist(node: Node, *batch: Event) -> int:
     return events.persist(node, EventBatch(batch), NOW)
 
 
+def nested(depth: int) -> list[object]:
+    inner: list[object] = []
+    for _ in range(depth):
+        inner = [inner]
+    return inner
+
+
 @pytest.fixture
 def node() -> Node:
     return cast.node()
@@ -99,13 +106,16 @@ def test_a_database_that_does_not_answer_loses_nothing(node, monkeypatch):
         {"raw": b"\xff\xfe"},
         {"many": "x" * (MAX_DATA_BYTES + 1)},
         {1: {2: "numbers as keys"}},
+        {"name": "the text \\u0000 is no NUL"},
+        {"deep": nested(400)},
+        {"deep": nested(100_000)},
     ],
 )
 def test_whatever_stands_in_the_data_can_be_stored(node, data):
     assert persist(node, event(1, data=data)) == 1
     stored = json.dumps(NodeEvent.objects.get().data)
     assert "NaN" not in stored
-    assert "\\u0000" not in stored
+    assert "\x00" not in str(NodeEvent.objects.get().data)
     assert len(stored) <= MAX_DATA_BYTES
 
 
@@ -113,6 +123,13 @@ def test_whatever_stands_in_the_data_can_be_stored(node, data):
 def test_a_time_that_cannot_be_is_ours(node, at):
     persist(node, event(1, at=at))
     assert NodeEvent.objects.get().at == NOW
+
+
+def test_whoever_acts_on_an_event_is_told_a_time_that_can_be(node, monkeypatch):
+    told: list[float] = []
+    monkeypatch.setattr(events, "HANDLERS", {EventKind.FROZEN: lambda _n, e, _t: told.append(e.at)})
+    persist(node, event(1, at=float("nan")))
+    assert told == [NOW.timestamp()]
 
 
 def test_an_event_without_a_valid_id_is_dropped_and_acknowledged(node):
