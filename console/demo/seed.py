@@ -6,6 +6,8 @@ import random
 from datetime import datetime
 from pathlib import Path
 
+from django.db.models import QuerySet
+
 from agents.wire import cluster as cluster_file
 from agents.wire import credentials
 from agents.wire.names import SharingMode
@@ -19,6 +21,8 @@ from console.workloads import services as workloads
 from console.workloads.models import OfflineJob
 
 FAMILIES = 200
+URGENT_IN = 10
+PROCESSES_WAITING = 4
 
 
 def everything(path: Path, folder: Path, password: str, now: datetime) -> None:
@@ -42,16 +46,22 @@ def _enrol(folder: Path) -> None:
 
 
 def refill_queue(count: int, now: datetime) -> None:
-    """Submit jobs like those of the cluster file, each with the next free number.
-
-    Of ten one is a real process for the node that runs such, and one is urgent.
+    """Submit `count` simulated jobs like those of the cluster file, one in ten of them urgent, and
+    as many real processes as keep a few waiting for the node that runs such.
     """
     simulated = OfflineJob.objects.filter(command=[])
-    ordinary = list(simulated.exclude(priority__gte=CAMPAIGN_PRIORITY).order_by("id")[:FAMILIES])
-    urgent = list(simulated.filter(priority__gte=CAMPAIGN_PRIORITY).order_by("id")[:FAMILIES])
-    processes = list(OfflineJob.objects.exclude(command=[]).order_by("id")[:FAMILIES])
-    kinds = [processes, urgent] + 8 * [ordinary]
-    taken = OfflineJob.objects.count()
-    for number in range(taken + 1, taken + count + 1):
-        model = random.Random(number).choice(kinds[number % 10] or ordinary)
+    urgent = count // URGENT_IN
+    _resubmit(simulated.filter(priority__gte=CAMPAIGN_PRIORITY), urgent, now)
+    _resubmit(simulated.exclude(priority__gte=CAMPAIGN_PRIORITY), count - urgent, now)
+    processes = OfflineJob.objects.exclude(command=[])
+    waiting = processes.filter(state=OfflineJob.State.QUEUED).count()
+    _resubmit(processes, PROCESSES_WAITING - waiting, now)
+
+
+def _resubmit(like: QuerySet[OfflineJob], count: int, now: datetime) -> None:
+    """Each new name ends in the next free number."""
+    models = list(like.order_by("id")[:FAMILIES])
+    first = OfflineJob.objects.count() + 1
+    for number in range(first, first + count) if models else ():
+        model = random.Random(number).choice(models)
         workloads.resubmit(model, f"{model.name.rsplit('-', 1)[0]}-{number}", now)

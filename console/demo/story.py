@@ -24,7 +24,10 @@ class Step(StrEnum):
 
 @dataclass(frozen=True)
 class Scene:
-    """`seen_s`: since the first page view, None before it. `spike_s`: since the last spike."""
+    """`seen_s`: since the first page view, None before it. `spike_s`: since the last spike.
+
+    `queued` counts simulated jobs: real processes wait for their one node and tell nothing of it.
+    """
 
     seen_s: float | None
     sharing_was_on: bool

@@ -46,11 +46,20 @@ def test_there_is_a_person_for_each_role_of_the_menu(folder: Path) -> None:
     assert people.with_role("owner") is None
 
 
-def test_a_refill_adds_waiting_jobs_some_of_them_real_processes_or_urgent(folder: Path) -> None:
+def test_a_refill_adds_waiting_jobs_some_of_them_urgent(folder: Path) -> None:
     before = set(OfflineJob.objects.values_list("id", flat=True))
     seed.refill_queue(40, NOW)
     added = OfflineJob.objects.exclude(id__in=before)
     assert added.filter(state="QUEUED").count() == 40
-    assert added.exclude(command=[]).count() == 4
     assert added.filter(priority__gte=CAMPAIGN_PRIORITY).count() == 4
     assert len(set(added.values_list("name", flat=True))) == 40
+
+
+def test_real_processes_do_not_pile_up_before_their_one_node(folder: Path) -> None:
+    processes = OfflineJob.objects.exclude(command=[])
+    at_first = processes.count()
+    seed.refill_queue(40, NOW)
+    assert processes.count() == at_first
+    processes.update(state="SUCCEEDED")
+    seed.refill_queue(40, NOW)
+    assert processes.filter(state="QUEUED").count() == seed.PROCESSES_WAITING

@@ -35,7 +35,7 @@ class Command(BaseCommand):
             seen_s=(timezone.now() - seen_at).total_seconds() if seen_at else None,
             sharing_was_on=SharingChange.objects.filter(after="enforce").exists(),
             guests_running=Placement.objects.filter(state="RUNNING").count(),
-            queued=OfflineJob.objects.filter(state=OfflineJob.State.QUEUED).count(),
+            queued=OfflineJob.objects.filter(state=OfflineJob.State.QUEUED, command=[]).count(),
             spike_s=time.monotonic() - self.spiked_at if self.spiked_at else None,
         )
 
