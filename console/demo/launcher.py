@@ -6,6 +6,7 @@ database (copied from one that was migrated before), a fresh world.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -19,11 +20,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from console.demo.embedded import redis_server
-from console.demo.processes import PYTHON, Child
+from console.demo.processes import PYTHON, Child, die_with_parent
 
 START_TIMEOUT_S = 90.0
 NODES, GPUS_PER_NODE, SEED = 16, 8, 7
@@ -59,12 +62,14 @@ class Launcher:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._stop_wanted)
         require_free_port(self.port)
-        try:
-            self._start()
-            self._greet()
-            self._watch()
-        finally:
-            self._stop()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with alone_in(self.folder):
+            try:
+                self._start()
+                self._greet()
+                self._watch()
+            finally:
+                self._stop()
 
     def _stop_wanted(self, number: int, frame: object) -> None:
         self.stopping = True
@@ -81,11 +86,12 @@ class Launcher:
         for child in self.children[-4:]:
             child.start()
         say("starting worker, beat and 17 node agents")
-        self._wait(lambda: all(child.is_ready() for child in self.children))
+        self._wait(self._all_ready, "worker, beat or an agent has not reported")
         web = self._web()
         self.children.append(web)
         web.start()
-        self._wait(lambda: answers(f"{self.url}/healthz"))
+        self._wait(lambda: answers(f"{self.url}/healthz"), "the web process does not answer")
+        self._wait(self._all_connected, "not every agent has connected")
         if self.story:
             teller = self._manage("story", "demo_story", reports=False)
             self.children.append(teller)
@@ -98,7 +104,6 @@ class Launcher:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         for stale in self.folder.glob("demo.sqlite3*"):
             stale.unlink()
-        self.folder.mkdir(parents=True, exist_ok=True)
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -145,28 +150,40 @@ class Launcher:
         copy_database(template, self.database)
 
     def _run(self, name: str, *command: str) -> None:
-        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=self.root, capture_output=True, text=True, preexec_fn=die_with_parent
+        )
+        if self.stopping:
+            raise CannotStart("Stopped before everything was up.")
         if done.returncode:
             raise CannotStart(
                 f"The step {name} of the demo failed: {last_line(done.stderr or done.stdout)}"
                 " Run `make clean`, then `make demo` again."
             )
 
-    def _wait(self, met: object) -> None:
+    def _wait(self, met: Callable[[], bool], late: str) -> None:
         until = time.monotonic() + START_TIMEOUT_S
-        while not met():  # type: ignore[operator]
+        while not met():
             if self.stopping:
                 raise CannotStart("Stopped before everything was up.")
             for child in self.children:
                 if not child.alive:
                     raise CannotStart(f"{child.name} did not start:\n{child.tail()}")
             if time.monotonic() > until:
-                late = ", ".join(child.name for child in self.children if not child.is_ready())
                 raise CannotStart(
-                    f"Not up after {START_TIMEOUT_S:.0f} s: {late or 'web'}."
+                    f"Not up after {START_TIMEOUT_S:.0f} s: {late}."
                     f" Look into {self.folder / 'logs'}."
                 )
             time.sleep(0.05)
+
+    def _all_ready(self) -> bool:
+        return all(child.is_ready() for child in self.children)
+
+    def _all_connected(self) -> bool:
+        """Nodes that are not would be left out by a person who turns sharing on at once."""
+        query = "SELECT count(*) FROM inventory_node WHERE state != 'CONNECTED'"
+        with closing(sqlite3.connect(self.database)) as database:
+            return bool(database.execute(query).fetchone() == (0,))
 
     # --- the processes ----------------------------------------------------------------
 
@@ -289,6 +306,20 @@ class Launcher:
     @property
     def cluster(self) -> Path:
         return self.folder / "cluster.json"
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Raises CannotStart when another launcher has its database and its processes there."""
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CannotStart(
+                f"A demo runs from {folder} already: stop it with Ctrl-C where it runs,"
+                " or name another folder in MUXFLOW_DEMO_DIR."
+            ) from None
+        yield
 
 
 def require_free_port(port: int) -> None:

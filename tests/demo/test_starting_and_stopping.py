@@ -1,0 +1,64 @@
+"""However the launcher ends, nothing that it started is left; and it starts again quickly."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.demo.running import (
+    ROOT,
+    Demo,
+    command,
+    environment,
+    eventually,
+    is_up,
+    launch,
+    processes_of,
+)
+
+pytestmark = [pytest.mark.demo, pytest.mark.timeout(150)]
+
+SECOND_START_S = 10.0
+
+
+def test_nothing_survives_a_launcher_that_is_killed(demo: Demo) -> None:
+    if not demo.fleet()["sharing"]:
+        demo.post("/sharing/start/", note="jobs that could be left behind")
+    eventually(lambda: runs(demo, "agents.stub.trainer"), 60, "a real process runs on node-17")
+    demo.launcher.send_signal(signal.SIGKILL)
+    demo.launcher.wait()
+    eventually(lambda: not processes_of(demo.folder), 15, "all that it started is gone")
+
+
+def test_a_second_start_is_quick_and_ctrl_c_leaves_nothing(demo: Demo) -> None:
+    demo.stop()
+    begun_s = time.monotonic()
+    demo.launcher = launch(demo.folder, demo.port, "--no-story")
+    eventually(lambda: is_up(demo), 60, "the demo answers on /healthz")
+    took_s = time.monotonic() - begun_s
+    assert f"Port {demo.port} is in use" in refusal(demo.folder / "elsewhere", demo.port)
+    assert "already: stop it with Ctrl-C" in refusal(demo.folder, demo.port + 1)
+    eventually(lambda: "Ctrl-C stops everything" in demo.log, 30, "the launcher says it is up")
+    demo.stop()
+    assert processes_of(demo.folder) == {}
+    assert demo.launcher.returncode == 0
+    assert "Traceback" not in demo.log
+    assert took_s < SECOND_START_S
+
+
+def runs(demo: Demo, module: str) -> bool:
+    return any(module in told for told in processes_of(demo.folder).values())
+
+
+def refusal(folder: Path, port: int) -> str:
+    """What a launcher that cannot start says, in one line."""
+    done = subprocess.run(
+        command(port), cwd=ROOT, env=environment(folder), capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    return done.stderr
