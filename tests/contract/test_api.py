@@ -31,7 +31,7 @@ schema.app = get_wsgi_application()
 @pytest.mark.timeout(60)
 @schema.parametrize()
 @hypothesis.settings(
-    max_examples=8,
+    max_examples=5,
     deadline=None,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
