@@ -1,4 +1,4 @@
-"""PURE. The first two minutes, by themselves: what is due, given what has happened.
+"""The first two minutes, by themselves: what is due, given what has happened. Pure.
 
 Times are real seconds since the first page was seen.
 """

@@ -1,4 +1,4 @@
-"""What turning sharing on would do, in a few counts. Pure but for its two queries."""
+"""What turning sharing on would do, in a few counts."""
 
 from __future__ import annotations
 
