@@ -7,16 +7,24 @@ Sent: a snapshot, then a delta a second (`frames.py`); {"type": "summary", …} 
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, Final
 
 from channels.consumer import get_handler_name
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest
 
 from console.telemetry.hub import hub
 from console.telemetry.seat import Seat
 
 SIGN_IN: Final = 4401
+# So long an open page goes on after a sign-out elsewhere, or after its person was locked out.
+LOOK_AGAIN_S: Final = 15.0
 
 
 class BrowserFeed(AsyncWebsocketConsumer):  # type: ignore[misc]
@@ -26,6 +34,7 @@ class BrowserFeed(AsyncWebsocketConsumer):  # type: ignore[misc]
         super().__init__()
         self._seat = Seat()
         self._pump: asyncio.Task[None] | None = None
+        self._looked_at = time.monotonic()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         """Channels' own, without its hop into a thread for every message."""
@@ -55,12 +64,29 @@ class BrowserFeed(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _send_all(self) -> None:
         with suppress(OSError):  # the tab was closed while we sent; disconnect() follows
-            while True:
+            while await self._may_watch():
                 for message in await self._seat.take():
                     await self._send_one(message)
+            await self.close(SIGN_IN)
+
+    async def _may_watch(self) -> bool:
+        """Asked of the database now and then; while it does not answer, nothing changes."""
+        if time.monotonic() - self._looked_at < LOOK_AGAIN_S:
+            return True
+        self._looked_at = time.monotonic()
+        with suppress(OperationalError, InterfaceError):
+            return await hub.in_thread(_is_signed_in, self.scope["session"].session_key)
+        return True
 
     async def _send_one(self, message: str | bytes) -> None:
         if isinstance(message, bytes):
             await self.send(bytes_data=message)
         else:
             await self.send(text_data=message)
+
+
+def _is_signed_in(session_key: str) -> bool:
+    """Whether a request with this session would be somebody's, by Django's own rules."""
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    return get_user(request).is_authenticated

@@ -11,7 +11,10 @@ import pytest
 import pytest_asyncio
 from channels.db import database_sync_to_async as in_database
 from django.contrib.auth.models import AnonymousUser
+from django.test import Client
 
+from console.accounts.models import User
+from console.telemetry import feed
 from console.telemetry.feed import BrowserFeed
 from console.telemetry.hub import Hub
 from console.telemetry.routing import websocket_urlpatterns
@@ -27,8 +30,8 @@ SOMEBODY = SimpleNamespace(is_authenticated=True)
 async def watch(hub):
     opened: list[Socket] = []
 
-    async def watch(user: Any = SOMEBODY) -> Socket:
-        socket = Socket(BrowserFeed.as_asgi(), "/ws/live/", user=user)
+    async def watch(user: Any = SOMEBODY, session: Any = None) -> Socket:
+        socket = Socket(BrowserFeed.as_asgi(), "/ws/live/", user=user, session=session)
         opened.append(socket)
         assert await socket.open()
         return socket
@@ -121,3 +124,24 @@ async def test_a_page_of_another_site_is_turned_away():
     feed = next(url for url in websocket_urlpatterns if "live" in str(url.pattern)).callback
     headers = [(b"origin", b"https://evil.example"), (b"host", b"127.0.0.1")]
     assert not await Socket(feed, "/ws/live/", headers=headers).open()
+
+
+def sign_out(client: Client, user: User) -> None:
+    client.logout()
+
+
+def lock_out(client: Client, user: User) -> None:
+    User.objects.filter(pk=user.pk).update(is_active=False)
+
+
+@pytest.mark.parametrize("leave", [sign_out, lock_out])
+async def test_a_page_left_open_is_told_nothing_once_its_session_is_over(
+    watch, client, monkeypatch, leave
+):
+    monkeypatch.setattr(feed, "LOOK_AGAIN_S", 0.0)
+    user = await in_database(User.objects.create_user)("ann")
+    await in_database(client.force_login)(user, "django.contrib.auth.backends.ModelBackend")
+    socket = await watch(user, client.session)
+    assert await socket.receive(), "told while the session holds"
+    await in_database(leave)(client, user)
+    assert await socket.closes_with() == feed.SIGN_IN
