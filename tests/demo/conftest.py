@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Page
 
 from tests.browsing import launched, watched
-from tests.demo.running import running_demo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, Page
-
-    from tests.demo.running import Demo
+from tests.demo.running import Demo, running_demo
 
 
 @pytest.fixture(scope="session")

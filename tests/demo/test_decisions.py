@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browsing import watched
 from tests.demo.people import sign_in
-from tests.demo.running import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser, Page, Route
-
-    from tests.demo.running import Demo
+from tests.demo.running import Demo, eventually
 
 pytestmark = [pytest.mark.demo, pytest.mark.timeout(150)]
 

@@ -6,16 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page
 
 from tests.browsing import check_with_axe, fits, watched
 from tests.demo.people import sign_in
 from tests.demo.running import Demo, running_demo
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 pytestmark = [pytest.mark.demo, pytest.mark.timeout(240)]
 
