@@ -13,7 +13,7 @@ from console.evictions.models import Eviction
 
 # `{who}` is a person's name, or "the rule" where nobody decided.
 _STORIES: Final = {
-    State.PROPOSED: "It waits for a decision since {ago}.",
+    State.PROPOSED: "It has waited for a decision for {span}.",
     State.APPROVED: "{who} was first: approved {ago}.",
     State.DISPATCHED: "{who} was first: it was sent {ago}, and the node has been told.",
     State.STOPPING: "It has been stopping for {span}.",
