@@ -52,6 +52,7 @@ def open_map(page: Page) -> Page:
 
 
 def turn_sharing_on(page: Page) -> None:
+    page.bring_to_front()
     outlook = page.get_by_role("region", name=re.compile("could share today"))
     expect(outlook).to_contain_text("lets the next round place queued jobs beside online work")
     expect(outlook).to_contain_text("out as the standing control")
@@ -60,6 +61,7 @@ def turn_sharing_on(page: Page) -> None:
 
 
 def see_the_map_move(tab: Page) -> None:
+    tab.bring_to_front()
     before = picture(tab)
     expect(guests(tab)).to_have_text(re.compile(r"^\d{2,}$"), timeout=SHARED_MS)
     assert picture(tab) != before
@@ -77,6 +79,7 @@ def picture(tab: Page) -> str:
 
 def open_a_gpu_with_a_guest(page: Page) -> int:
     """Beside an online service, the one with the most headroom; from the map as a table."""
+    page.bring_to_front()
     page.goto("/map/?view=table")
     table = page.get_by_role("table", name="GPUs with their live values")
     table.get_by_role("button", name="Headroom").click()
