@@ -5,14 +5,22 @@ One JSON line a request, one JSON line back: {"ok": true} or {"ok": false, "erro
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import msgspec
+from msgspec import Meta
+
+# Beyond these the world of the simulation makes no sense any more.
+Factor: TypeAlias = Annotated[float, Meta(gt=0, le=100)]
+Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=3_600)]
+Xid: TypeAlias = Annotated[int, Meta(ge=0, le=1_000)]
 
 
 class TrafficSpike(msgspec.Struct, frozen=True, tag="traffic_spike"):
     """Multiply the load of one service (or of the busiest shared GPU's) for a while."""
 
-    factor: float = 2.5
-    duration_s: float = 20.0
+    factor: Factor = 2.5
+    duration_s: Seconds = 20.0
     service: str | None = None
 
 
@@ -20,14 +28,14 @@ class KillNode(msgspec.Struct, frozen=True, tag="kill_node"):
     """The node vanishes with its jobs, as if it lost power, and boots again afterwards."""
 
     node: str
-    down_s: float = 30.0
+    down_s: Seconds = 30.0
 
 
 class CutConsole(msgspec.Struct, frozen=True, tag="cut_console"):
     """The node lives, but its connection to the console is cut for a while."""
 
     node: str
-    duration_s: float = 30.0
+    duration_s: Seconds = 30.0
 
 
 class GpuError(msgspec.Struct, frozen=True, tag="gpu_error"):
@@ -35,7 +43,7 @@ class GpuError(msgspec.Struct, frozen=True, tag="gpu_error"):
 
     node: str
     gpu_index: int
-    xid: int = 79
+    xid: Xid = 79
 
 
 class Answer(msgspec.Struct, frozen=True):
