@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from workers.matching import certificate, solve
+from workers.matching import certificate, paths, solve
 
 
 @st.composite
@@ -56,11 +56,11 @@ def test_the_optimum_is_what_trying_everything_finds(problem):
     assert certificate.value(problem[0], x) == brute_force(*problem)
 
 
-@pytest.mark.parametrize("route", [solve._hungarian, solve._transport])
+@pytest.mark.parametrize("route", [solve.hungarian, paths.assign])
 @given(problem=problems())
 def test_both_routes_find_the_optimum_and_prove_it(route, problem):
     worth, rows, capacity = problem
-    x = route(worth, rows, capacity) if (worth > 0).any() else np.zeros_like(worth)
+    x = route(worth, rows, capacity)
     price = certificate.prices(worth, x, rows, capacity)
     assert certificate.value(worth, x) == optimum(*problem)
     assert certificate.bound(worth, rows, capacity, price) == optimum(*problem)
@@ -91,16 +91,28 @@ def test_an_assignment_of_more_than_there_is_has_no_certificate():
         certificate.prices(worth, np.array([[2]]), one, one)
 
 
-def test_a_large_lifelike_problem_is_solved_by_columns_and_proven(monkeypatch):
+def lifelike(rows: int, classes: int):
     """Smooth weights, all GPUs rank the jobs almost alike: the hard case for every solver."""
-    monkeypatch.setattr(solve, "DIRECT_ARCS", 1_000)
-    monkeypatch.setattr(solve, "DENSE_CELLS", 1_000)
     rng = np.random.default_rng(3)
-    load, need = rng.beta(1.6, 3, 150), rng.beta(5, 1.6, 40)
+    load, need = rng.beta(1.6, 3, rows), rng.beta(5, 1.6, classes)
     worth = np.rint(1e6 * np.minimum(1, (1 - load)[:, None] / need) / (1 + load[:, None] * need))
-    worth = worth.astype(np.int64) * (rng.random((150, 40)) > 0.35)
-    rows, capacity = rng.integers(1, 4, 150), rng.integers(0, 9, 40)
-    x = solve.assign(worth, rows, capacity)
+    worth = worth.astype(np.int64) * (rng.random((rows, classes)) > 0.35)
+    return worth, rng.integers(1, 4, rows), rng.integers(0, 2 * rows // classes, classes)
+
+
+def test_a_lifelike_problem_is_solved_on_classes_and_proven():
+    worth, rows, capacity = lifelike(150, 20)
+    x = paths.assign(worth, rows, capacity)
     price = certificate.prices(worth, x, rows, capacity)
     assert certificate.value(worth, x) == certificate.bound(worth, rows, capacity, price)
     assert certificate.value(worth, x) == optimum(worth, rows, capacity)
+
+
+@pytest.mark.parametrize("smallest", [1, 2, 8])
+@given(problem=problems(most=6, ties=30))
+def test_prices_of_a_part_never_cost_the_optimum(smallest, problem):
+    """They are only where the search begins, however little the part is like the whole."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paths, "SMALLEST", smallest)
+        x = paths.assign(*problem)
+    assert certificate.value(problem[0], x) == optimum(*problem)
