@@ -35,7 +35,7 @@ class MapPage {
   start() {
     this.readAddress();
     document.addEventListener("mf:cells", ({ detail }) => (detail.layout || !this.seen ? this.rebuild() : this.refresh(detail.changed)));
-    document.addEventListener("mf:theme", () => this.drawLegend());
+    document.addEventListener("mf:theme", () => this.seen && this.drawLegend());
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.form.addEventListener("input", () => { this.readControls(); this.writeAddress(); this.rebuild(); });
     this.page.querySelectorAll("[data-view]").forEach((button) => button.addEventListener("click", (event) => { event.preventDefault(); this.setView(button.dataset.view); }));
