@@ -61,6 +61,7 @@ class Launcher:
         """Blocks until Ctrl-C or SIGTERM. Raises CannotStart."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._stop_wanted)
+        os.umask(0o077)  # sessions and keys lie in what it and its children write
         require_free_port(self.port)
         self.folder.mkdir(parents=True, exist_ok=True)
         with alone_in(self.folder):

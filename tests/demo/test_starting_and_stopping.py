@@ -25,6 +25,13 @@ pytestmark = [pytest.mark.demo, pytest.mark.timeout(150)]
 SECOND_START_S = 10.0
 
 
+def test_nobody_else_may_read_sessions_keys_or_logs(demo: Demo) -> None:
+    kinds = ("*.sqlite3*", "*.json", "logs/*", "state/*/*")
+    written = {path for kind in kinds for path in demo.folder.glob(kind)}
+    assert demo.folder / "demo.sqlite3" in written
+    assert [path for path in written if path.stat().st_mode & 0o077] == []
+
+
 def test_nothing_survives_a_launcher_that_is_killed(demo: Demo) -> None:
     if not demo.fleet()["sharing"]:
         demo.post("/sharing/start/", note="jobs that could be left behind")
