@@ -76,7 +76,7 @@ class DecisionTable(Table):
     job = tables.Column(accessor="job__name", verbose_name="Job")
     gpu = tables.Column(accessor="gpu__node__name", verbose_name="GPU", order_by=("gpu",))
     sm_share_percent = tables.Column(verbose_name="SM share", attrs=WIDE_NUMBER)
-    predicted_throughput = tables.Column(verbose_name="Speed", attrs=NUMBER)
+    predicted_throughput = tables.Column(verbose_name="Speed", attrs=WIDE_NUMBER)
     predicted_online_slowdown = tables.Column(verbose_name="Online", attrs=WIDE_NUMBER)
     code = tables.Column(verbose_name="Reason", attrs=WIDE)
     why = tables.Column(verbose_name="Why", orderable=False, attrs=SENTENCE)
