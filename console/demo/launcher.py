@@ -29,6 +29,7 @@ from console.demo.embedded import redis_server
 from console.demo.processes import PYTHON, Child, die_with_parent
 
 START_TIMEOUT_S = 90.0
+BACKLOG = 128
 NODES, GPUS_PER_NODE, SEED = 16, 8, 7
 
 # The prepared database and the collected static files are made from these.
@@ -62,9 +63,7 @@ class Launcher:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._stop_wanted)
         os.umask(0o077)  # sessions and keys lie in what it and its children write
-        require_free_port(self.port)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with alone_in(self.folder):
+        with listen(self.port) as self.listener, alone_in(self.folder):
             try:
                 self._start()
                 self._greet()
@@ -212,11 +211,13 @@ class Launcher:
     def _web(self) -> Child:
         return self._child(
             "web",
-            *(PYTHON, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1"),
-            *("--port", str(self.port), "--ws", "websockets-sansio", "--no-access-log"),
+            *(PYTHON, "-m", "uvicorn", "console.asgi:application"),
+            *("--fd", str(self.listener.fileno())),
+            *("--ws", "websockets-sansio", "--no-access-log"),
             *("--ws-per-message-deflate", "false", "--log-level", "warning"),
             *("--timeout-graceful-shutdown", "2", "--lifespan", "on"),
             reports=False,
+            pass_fds=(self.listener.fileno(),),
         )
 
     def _agent(self, *arguments: str) -> tuple[str, ...]:
@@ -279,6 +280,7 @@ class Launcher:
     def _stop(self) -> None:
         """The pages first, then what works behind them, Redis last."""
         say("stopping")
+        self.listener.close()
         order = ["story", "web", "beat", "worker", "fleet", "node-17", "redis"]
         children = sorted(self.children, key=lambda child: order.index(child.name))
         front, back = children[:-1], children[-1:]
@@ -312,6 +314,7 @@ class Launcher:
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Raises CannotStart when another launcher has its database and its processes there."""
+    folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -323,17 +326,18 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
 
 
-def require_free_port(port: int) -> None:
-    """Raises CannotStart when something listens there already."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise CannotStart(
-                f"Port {port} is in use: stop what runs there or choose another port, for"
-                f" example `make demo PORT={port + 1}`."
-            ) from None
+def listen(port: int) -> socket.socket:
+    """The web process takes it over, now and after a restart; until then whoever calls waits.
+
+    Raises CannotStart when something listens there already.
+    """
+    try:
+        return socket.create_server(("127.0.0.1", port), backlog=BACKLOG)
+    except OSError:
+        raise CannotStart(
+            f"Port {port} is in use: stop what runs there or choose another port, for"
+            f" example `make demo PORT={port + 1}`."
+        ) from None
 
 
 def answers(url: str) -> bool:

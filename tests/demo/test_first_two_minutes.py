@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.demo, pytest.mark.timeout(240)]
 
 PROMISED_S = 120.0
 PAGES = (
-    "/", "/map/", "/map/?view=table", "/gpus/{gpu}/", "/nodes/", "/nodes/node-01/",
+    "/", "/map/", "/map/?view=table&q=node-01", "/gpus/{gpu}/", "/nodes/", "/nodes/node-01/",
     "/nodes/node-17/", "/pools/", "/jobs/", "/jobs/{job}/", "/jobs/new/", "/services/",
     "/services/{service}/", "/evictions/", "/evictions/?view=history", "/policies/",
     "/policies/balanced/", "/policies/balanced/edit/", "/rounds/", "/rounds/{round}/",

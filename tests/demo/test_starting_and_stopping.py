@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -22,6 +23,7 @@ from tests.demo.running import (
 
 pytestmark = [pytest.mark.demo, pytest.mark.timeout(150)]
 
+# On a machine with nothing else to do; one that is busy takes longer in proportion.
 SECOND_START_S = 10.0
 
 
@@ -54,7 +56,7 @@ def test_a_second_start_is_quick_and_ctrl_c_leaves_nothing(demo: Demo) -> None:
     assert processes_of(demo.folder) == {}
     assert demo.launcher.returncode == 0
     assert "Traceback" not in demo.log
-    assert took_s < SECOND_START_S
+    assert took_s < SECOND_START_S * max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
 
 
 def runs(demo: Demo, module: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from console.demo.launcher import CannotStart, code_stamp, copy_database, require_free_port
+from console.demo.launcher import CannotStart, code_stamp, copy_database, listen
 
 
 def test_a_port_in_use_is_one_sentence_with_the_way_out() -> None:
@@ -16,7 +16,7 @@ def test_a_port_in_use_is_one_sentence_with_the_way_out() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(CannotStart, match=rf"Port {port} is in use.*PORT={port + 1}"):
-            require_free_port(port)
+            listen(port)
 
 
 def test_a_change_of_the_code_makes_a_new_template(tmp_path: Path) -> None:
