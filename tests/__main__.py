@@ -71,32 +71,32 @@ def node(name: str, deadline_s: float) -> Stage:
 
 def stages() -> list[Stage]:
     return [
-        make("check", "check", deadline_s=240),
-        make("docker", "docker-check", deadline_s=60),
-        node("js", deadline_s=60),
+        make("check", "check", deadline_s=360),
+        make("docker", "docker-check", deadline_s=120),
+        node("js", deadline_s=120),
         # SQLite and no services: what a developer runs all day.
-        pytest("unit", *APART, "-n2", "-m", "not integration and not gpu", deadline_s=240),
+        pytest("unit", *APART, "-n2", "-m", "not integration and not gpu", deadline_s=480),
         # What touches the database, once more on PostgreSQL.
         pytest(
             "postgres", *APART, "-n2", "-m", "django_db and not integration and not gpu",
-            deadline_s=240, needs="postgres",
+            deadline_s=480, needs="postgres",
         ),
         pytest(
             "integration", *APART, "-m", "integration and not gpu",
-            deadline_s=240, needs="postgres redis",
+            deadline_s=480, needs="postgres redis",
         ),
         # Its plugin slows every other process down, so it is on in this one alone.
         pytest(
             "contract", "tests/contract", "-p", "schemathesis",
-            deadline_s=240, needs="postgres redis",
+            deadline_s=480, needs="postgres redis",
         ),
         # Playwright keeps an event loop running in the main thread, so it has a process of its own.
         pytest(
             "browser", "tests/browser", "-p", "no:randomly",
-            deadline_s=400, needs="postgres redis chromium",
+            deadline_s=480, needs="postgres redis chromium",
         ),
         # The product as `make demo` starts it, on SQLite and the packaged Redis.
-        pytest("demo", "tests/demo", "-p", "no:randomly", deadline_s=600),
+        pytest("demo", "tests/demo", "-p", "no:randomly", deadline_s=720),
     ]  # fmt: skip
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
 from django.utils import timezone
 
 from agents.wire.names import Origin
@@ -19,7 +23,18 @@ from tests.console.workloads.cast import placed
 
 
 @pytest.fixture
-def bearer(db: None) -> str:
+def kept_connection(db: None) -> Iterator[None]:
+    """A request leaves the transaction of its test open, as with Django's own client."""
+    signals = (request_started, request_finished)
+    for signal in signals:
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in signals:
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def bearer(kept_connection: None) -> str:
     """The header of an admin, who sees a service, a queued and a placed job, and an eviction."""
     now = timezone.now()
     policies.ensure_defaults(now, demo=False)
