@@ -48,7 +48,9 @@ def kill(demo: Demo, name: str) -> datetime:
     """When it had been started again."""
     killed = demo.pids()[name]
     os.kill(killed, signal.SIGKILL)
-    eventually(lambda: demo.pids().get(name) not in (killed, None), STARTED_AGAIN_S, f"{name} again")
+    eventually(
+        lambda: demo.pids().get(name) not in (killed, None), STARTED_AGAIN_S, f"{name} again"
+    )
     return datetime.now(UTC)
 
 

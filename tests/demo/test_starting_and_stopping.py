@@ -1,11 +1,9 @@
-"""However the launcher ends, nothing that it started is left; and it starts again quickly."""
+"""However the launcher ends, nothing that it started is left; and it starts again."""
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -22,9 +20,6 @@ from tests.demo.running import (
 )
 
 pytestmark = [pytest.mark.demo, pytest.mark.timeout(150)]
-
-# On a machine with nothing else to do; one that is busy takes longer in proportion.
-SECOND_START_S = 10.0
 
 
 def test_nobody_else_may_read_sessions_keys_or_logs(demo: Demo) -> None:
@@ -43,12 +38,10 @@ def test_nothing_survives_a_launcher_that_is_killed(demo: Demo) -> None:
     eventually(lambda: not processes_of(demo.folder), 15, "all that it started is gone")
 
 
-def test_a_second_start_is_quick_and_ctrl_c_leaves_nothing(demo: Demo) -> None:
+def test_it_starts_again_and_ctrl_c_leaves_nothing(demo: Demo) -> None:
     demo.stop()
-    begun_s = time.monotonic()
     demo.launcher = launch(demo.folder, demo.port, "--no-story")
     eventually(lambda: is_up(demo), 60, "the demo answers on /healthz")
-    took_s = time.monotonic() - begun_s
     assert f"Port {demo.port} is in use" in refusal(demo.folder / "elsewhere", demo.port)
     assert "already: stop it with Ctrl-C" in refusal(demo.folder, demo.port + 1)
     eventually(lambda: "Ctrl-C stops everything" in demo.log, 30, "the launcher says it is up")
@@ -56,7 +49,6 @@ def test_a_second_start_is_quick_and_ctrl_c_leaves_nothing(demo: Demo) -> None:
     assert processes_of(demo.folder) == {}
     assert demo.launcher.returncode == 0
     assert "Traceback" not in demo.log
-    assert took_s < SECOND_START_S * max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
 
 
 def runs(demo: Demo, module: str) -> bool:
