@@ -36,6 +36,7 @@ def quiet_bells(monkeypatch):
 @pytest.fixture(autouse=True)
 def without_redis(settings):
     settings.REDIS_URL = NO_REDIS
+    settings.REDIS_PREFIX = "muxflow"
     live_store._client.cache_clear()
 
 
