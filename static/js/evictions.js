@@ -8,6 +8,7 @@ export function mount(element) {
   document.addEventListener("mf:event", ({ detail }) => detail.op === "evictions" && changed());
   document.body.addEventListener("mf-evictions", changed);
   setInterval(() => document.hidden || refresh(), POLL_MS);
+  element.addEventListener("htmx:beforeSwap", onAnswer);
   element.addEventListener("click", onClick);
   element.addEventListener("keydown", onTyping);
   document.addEventListener("keydown", onKey);
@@ -41,6 +42,12 @@ let turn = Promise.resolve(), wanted = "";
 /** Both panes are asked for one after the other, so that no late answer shows what is no longer chosen. */
 function inTurn(ask) {
   turn = turn.then(ask).catch(() => {}); // htmx has said what failed
+}
+
+/** The answer to a decision that is under way has the last word, not what was read meanwhile. */
+function onAnswer({ detail }) {
+  const decides = detail.target.querySelector("button.htmx-request");
+  if (decides && detail.requestConfig.verb === "get" && detail.target.id === "eviction-live") detail.shouldSwap = false;
 }
 
 function onClick(event) {

@@ -28,8 +28,9 @@ MANY = 50
 def test_a_person_shares_evicts_and_changes_a_policy(page: Page, demo: Demo) -> None:
     sign_in(page, "Approver")
     map_page = open_map(page)
+    before = picture(map_page)
     turn_sharing_on(page)
-    see_the_map_move(map_page)
+    see_the_map_move(map_page, before)
 
     gpu_id = open_a_gpu_with_a_guest(page)
     occupied_bytes = guest_memory_bytes(demo, gpu_id)
@@ -60,9 +61,8 @@ def turn_sharing_on(page: Page) -> None:
     expect(outlook).to_have_count(0)
 
 
-def see_the_map_move(tab: Page) -> None:
+def see_the_map_move(tab: Page, before: str) -> None:
     tab.bring_to_front()
-    before = picture(tab)
     expect(guests(tab)).to_have_text(re.compile(r"^\d{2,}$"), timeout=SHARED_MS)
     assert picture(tab) != before
 
