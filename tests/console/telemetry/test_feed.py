@@ -57,7 +57,7 @@ async def next_told(socket: Socket, kind: str) -> dict[str, Any]:
 async def with_fleet(hub: Hub) -> None:
     await in_database(cast.node)()
     hub.start()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(8):
         while not hub.layout.epoch:
             await asyncio.sleep(0.01)
 
@@ -82,7 +82,7 @@ async def test_a_tab_that_asks_after_a_gap_gets_a_snapshot(watch, hub):
     socket = await watch()
     await next_frame(socket)
     await socket.send("snapshot")
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(8):
         while (await next_frame(socket)).kind != SNAPSHOT:
             pass
 
@@ -109,7 +109,7 @@ async def test_events_of_other_processes_reach_the_tab(watch, hub):
 async def test_nonsense_from_a_browser_is_counted(watch, hub):
     socket = await watch()
     await socket.send("drop table")
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(8):
         while not hub.refused.counts["browser: unknown message"]:
             await asyncio.sleep(0.01)
 

@@ -122,7 +122,7 @@ def connect(dial):
 
 
 async def eventually(check) -> None:
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(8):
         while not check():
             await asyncio.sleep(0.01)
 

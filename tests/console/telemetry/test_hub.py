@@ -34,7 +34,7 @@ class Link:
 
 
 async def until(check) -> None:
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(8):
         while not check():
             await asyncio.sleep(0.01)
 
