@@ -96,7 +96,7 @@ def stages() -> list[Stage]:
             deadline_s=480, needs="postgres redis chromium",
         ),
         # The product as `make demo` starts it, on SQLite and the packaged Redis.
-        pytest("demo", "tests/demo", "-p", "no:randomly", deadline_s=720),
+        pytest("demo", "tests/demo", "-p", "no:randomly", deadline_s=720, needs="chromium"),
     ]  # fmt: skip
 
 
