@@ -73,3 +73,11 @@ def test_json_nested_without_end_is_a_malformed_request(client):
     answer = client.post("/api/v1/tokens/", "[" * 5_000, content_type="application/json")
     assert answer.status_code == 400
     assert "nested" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("text", ['"\\u0000"', '{"a\\u0000": 1}', '[["\\ud800"]]'])
+def test_json_with_a_text_that_no_column_holds_is_a_malformed_request(client, text):
+    client.force_login(a_viewer(), backend="django.contrib.auth.backends.ModelBackend")
+    answer = client.post("/api/v1/tokens/", text, content_type="application/json")
+    assert answer.status_code == 400
+    assert "NUL" in answer.json()["detail"]
