@@ -4,6 +4,9 @@
  * (the helper thread, after a policy change, a stop, a fault or a silent agent) issues a
  * process-wide memory barrier (membarrier) before it reads the marks, so the hot path needs no
  * fence: either the thread sees the change, or the one who made it sees the thread.
+ *
+ * A launch also counts down a grant, so many launches and blocks that the limits allow the thread
+ * without another look at the clock. What is left of a grant is given back with the next one.
  */
 #pragma once
 
@@ -12,65 +15,96 @@
 #include <stdint.h>
 
 #include "cuda.h"
+#include "fault.h"
 
 /* What a call does, which decides when the gate holds it. */
 enum entry {
     ENTRY_LAUNCH, /* puts kernels on the device: charged, limited, held by a freeze */
     ENTRY_COPY,   /* copies and fills: held by a freeze, free in the checkpoint window */
-    ENTRY_MEMORY, /* allocates or frees: passes a freeze, held once the gate is shut */
+    ENTRY_MEMORY, /* allocates, frees or waits: passes a freeze, held once the gate is shut */
 };
 
 enum gate_state {
     GATE_OPEN,
     GATE_FROZEN, /* launches and copies wait; opens again */
     GATE_WINDOW, /* the checkpoint window: launches at the floor duty */
-    GATE_SHUT,   /* nothing enters any more; for the exit and after a fatal error */
+    GATE_SHUT,   /* nothing enters any more, for ever; for the exit and after a fatal error */
 };
 
 struct thread {
     _Atomic uint32_t busy; /* hooked calls that this thread is in */
-    uint32_t seen;         /* the gate's word when it last looked; 0: never */
-    int32_t launches_left; /* of the batch it was granted */
-    int64_t blocks_left;
-    struct CUstream_st *stream; /* of the batch */
-    struct batch *batch;        /* its events; owned by pace.c */
-    struct thread *next;        /* all threads of the process; see gate.c */
+    uint32_t seen;         /* the gate's word when it last looked; 0: look at every call */
+    _Atomic int64_t launches_left; /* of its grant */
+    _Atomic int64_t blocks_left;
+    CUstream stream;         /* of its last launch */
+    struct bracket *bracket; /* the events around the launch under way; batch.h */
+
+    /* Out of the hot path. */
+    int64_t launches_granted;
+    int64_t blocks_granted;
+    int64_t uncovered; /* launches since the last one that events were put around */
+    uint32_t random;
+    uint32_t farewells; /* times the C library has said that the thread ends */
+    bool known;         /* listed in gate.c */
+    bool launches;      /* has launched: takes part in what the limits divide by threads */
+    bool passes;        /* ends the process, and may pass a shut gate */
+    struct thread *next;
 };
 
 extern _Atomic uint32_t gate_word; /* raised by every change; never 0 */
 extern _Thread_local struct thread self __attribute__((tls_model("initial-exec")));
 
+/* --- for hooks ---------------------------------------------------------------------------- */
+
 /* Slow paths. Return CUDA_SUCCESS when the call may go on (busy is set), else what to return
  * (busy is not set). */
 CUresult gate_wait_launch(CUstream stream, int64_t launches, int64_t blocks);
 CUresult gate_wait(enum entry entry);
-
-/* A fatal code gates the process and wakes the agent; see fault.c. */
-void fault_seen(CUresult result);
+CUresult gate_wait_stream(enum entry entry, CUstream stream);
+void batch_close(CUstream stream, CUresult result);
 
 static inline void mark_busy(uint32_t by)
 {
-    atomic_store_explicit(&self.busy,
-                          atomic_load_explicit(&self.busy, memory_order_relaxed) + by,
-                          memory_order_relaxed);
+    uint32_t busy = atomic_load_explicit(&self.busy, memory_order_relaxed);
+    atomic_store_explicit(&self.busy, busy + by, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-static inline CUresult enter_launch(CUstream stream, int64_t blocks)
+static inline bool gate_unchanged(void)
+{
+    return self.seen == atomic_load_explicit(&gate_word, memory_order_relaxed);
+}
+
+/* Only its own thread changes a grant; others may read it. */
+static inline bool take_of_grant(_Atomic int64_t *left, int64_t amount)
+{
+    int64_t rest = atomic_load_explicit(left, memory_order_relaxed) - amount;
+    atomic_store_explicit(left, rest, memory_order_relaxed);
+    return rest >= 0;
+}
+
+/* `stream`: as the driver would be told it by a function without _ptsz. */
+static inline CUresult enter_launch(CUstream stream, int64_t launches, int64_t blocks)
 {
     mark_busy(1);
-    bool pass = self.seen == atomic_load_explicit(&gate_word, memory_order_relaxed);
-    pass &= (self.launches_left -= 1) >= 0;
-    pass &= (self.blocks_left -= blocks) >= 0;
+    bool pass = gate_unchanged();
+    pass &= take_of_grant(&self.launches_left, launches);
+    pass &= take_of_grant(&self.blocks_left, blocks);
     pass &= self.stream == stream;
-    return __builtin_expect(pass, 1) ? CUDA_SUCCESS : gate_wait_launch(stream, 1, blocks);
+    return __builtin_expect(pass, 1) ? CUDA_SUCCESS : gate_wait_launch(stream, launches, blocks);
 }
 
 static inline CUresult enter(enum entry entry)
 {
     mark_busy(1);
-    bool pass = self.seen == atomic_load_explicit(&gate_word, memory_order_relaxed);
-    return __builtin_expect(pass, 1) ? CUDA_SUCCESS : gate_wait(entry);
+    return __builtin_expect(gate_unchanged(), 1) ? CUDA_SUCCESS : gate_wait(entry);
+}
+
+/* As enter(), for what a capturing stream merely records and a freeze must not hold. */
+static inline CUresult enter_stream(enum entry entry, CUstream stream)
+{
+    mark_busy(1);
+    return __builtin_expect(gate_unchanged(), 1) ? CUDA_SUCCESS : gate_wait_stream(entry, stream);
 }
 
 static inline CUresult leave(CUresult result)
@@ -80,3 +114,42 @@ static inline CUresult leave(CUresult result)
         fault_seen(result);
     return result;
 }
+
+static inline CUresult leave_launch(CUstream stream, CUresult result)
+{
+    if (__builtin_expect(self.bracket != NULL, 0))
+        batch_close(stream, result);
+    return leave(result);
+}
+
+/* --- for who steers the process ----------------------------------------------------------- */
+
+/* Changes the state and makes every thread see it before its next driver call. A shut gate stays
+ * shut. Async-signal-safe. */
+void gate_set(enum gate_state state);
+enum gate_state gate_current(void);
+
+/* Limits have changed: every thread asks for a new grant at its next launch. Async-signal-safe. */
+void gate_review(void);
+
+/* Waits until no other thread is inside a hooked call that the gate's state would hold back now.
+ * False: the deadline came first. To be called after gate_set. */
+bool gate_quiesce(uint64_t deadline_ns);
+
+/* The calling thread may pass a shut gate from now on: it ends the process. */
+void gate_pass_self(bool pass);
+
+/* True when the calling thread is inside a hooked call. Async-signal-safe. */
+static inline bool gate_inside(void)
+{
+    return atomic_load_explicit(&self.busy, memory_order_relaxed) != 0;
+}
+
+/* Around fork: no other thread is changing the list of threads at that moment; and in the child
+ * there is one thread, an open gate and nothing in flight. */
+void gate_fork_prepare(void);
+void gate_fork_parent(void);
+void gate_fork_child(void);
+
+/* Adds what the calling thread has launched of its grant to the slot's counters. */
+void gate_count(void);
