@@ -98,8 +98,8 @@ def expand(include: str) -> str:
 def find_entry_points(header: str, symbols: set[str]) -> list[EntryPoint]:
     """Pair the versions of each base name with its exported names.
 
-    The header states the two apart, but both only ever grow: the newest version is the name with
-    the highest suffix, the one before has the next lower suffix, and so on.
+    The header states the two apart, but both only ever grow: the oldest version is the name
+    without a suffix, the next one that with `_v2`, and so on. Raises SystemExit if one is short.
     """
     versions: dict[tuple[str, str], set[int]] = {}
     for base, version, per_thread in ROW.findall(header):
@@ -109,8 +109,8 @@ def find_entry_points(header: str, symbols: set[str]) -> list[EntryPoint]:
     for (base, per_thread), known in versions.items():
         names = variants(base, per_thread, symbols)
         if len(names) != len(known):
-            print(f"{base}{per_thread}: {names} for {sorted(known)}", file=sys.stderr)
-        pairs = zip(reversed(sorted(known)), reversed(names), strict=False)
+            raise SystemExit(f"{base}{per_thread}: {names} for the versions {sorted(known)}")
+        pairs = zip(sorted(known), names, strict=True)
         found += [EntryPoint(base, version, per_thread, name) for version, name in pairs]
     return sorted(found)
 

@@ -43,13 +43,28 @@ extern void *real_function[FUNCTION_COUNT];
 /* BORROWED(cuEventQuery)(event): a driver function that is not hooked. */
 #define BORROWED(name) REAL(name)
 
-/* Fills `real_function` from the driver once that is loaded; false: it is not. Cheap when done. */
+/* Fills `real_function` from the driver, or from NVML, once that is loaded; false: it is not. Cheap
+ * when done. */
 bool driver_ready(void);
+bool nvml_ready(void);
 
 /* Whether this driver has the function. */
 bool driver_has(enum function function);
 
-/* The hook to hand out for a function that was found under `name`, or `found` itself. */
-void *driver_hook_for_name(const char *name, void *found);
-/* The same for one that cuGetProcAddress returned for the base name `base`. */
-void *driver_hook_for_pointer(const char *base, void *found);
+/* --- for resolve.c ---------------------------------------------------------------------------- */
+
+/* The hook of exactly that exported name; NULL: it is not ours. */
+void *hook_named(const char *name);
+
+/* Whether the library that such a name belongs to is loaded, and holds the address. */
+bool library_ready(const char *name);
+bool library_holds(const char *name, const void *address);
+
+/* Whether a name is a variant, unknown to us, of something that we mean to hook. */
+bool hook_missing(const char *name);
+void hook_count_missing(void);
+
+/* What to hand out for a function that cuGetProcAddress found for the base name `base`. It is known
+ * by its address, so that versions and flags are the driver's business alone; one that is not known
+ * is handed out as it is, and counted if it should have been hooked. */
+void *hook_of_pointer(const char *base, void *found);

@@ -1,0 +1,205 @@
+#include "driver.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "block.h"
+#include "elf.h"
+
+static CUresult before_driver(void)
+{
+    return CUDA_ERROR_NOT_INITIALIZED;
+}
+
+static CUresult not_in_driver(void)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* These two take whatever arguments they are called with and look at none, which the calling
+ * conventions of x86_64 and aarch64 allow. */
+void *real_function[FUNCTION_COUNT] = {[0 ... FUNCTION_COUNT - 1] = (void *)before_driver};
+
+/* In the order of `enum function`; the hooks are sorted by name. */
+static const struct {
+    const char *name;
+    void *hook;
+} functions[FUNCTION_COUNT] = {
+#define HOOK(class, name, parameters, arguments) {#name, (void *)name},
+#define BASE(name)
+#include "hooks.inc"
+#undef HOOK
+#undef BASE
+#define BORROW(name, parameters) {#name, NULL},
+#include "borrowed.inc"
+#undef BORROW
+};
+
+static const char *const bases[] = {
+#define HOOK(class, name, parameters, arguments)
+#define BASE(name) #name,
+#include "hooks.inc"
+#undef HOOK
+#undef BASE
+};
+
+/* --- the libraries that hold the real functions ----------------------------------------------- */
+
+static struct library {
+    const char *file;
+    char prefix; /* of its functions' names */
+    struct elf_object object;
+    _Atomic bool ready;
+} cuda = {.file = "libcuda.so", .prefix = 'c'}, nvml = {.file = "libnvidia-ml.so", .prefix = 'n'};
+
+static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;
+
+/* Hooks by the address of what they stand before: open addressing, filled once. */
+#define MAP_SIZE 1024
+_Static_assert(HOOK_COUNT * 2 < MAP_SIZE, "the map of hooks is too small");
+static uint16_t map[MAP_SIZE]; /* enum function + 1; 0: empty */
+
+static size_t map_start(const void *address)
+{
+    return (uintptr_t)address * UINT64_C(0x9e3779b97f4a7c15) >> 54;
+}
+
+static void map_add(enum function function)
+{
+    size_t at = map_start(real_function[function]);
+    while (map[at] != 0)
+        at = (at + 1) % MAP_SIZE;
+    map[at] = (uint16_t)(function + 1);
+}
+
+/* Keeps the library where it is: an application that opens the driver for a look, closes it and
+ * opens it again would leave us with addresses of nothing. Not under our lock: the dynamic linker
+ * holds its own while it runs constructors, and those may ask us for a function. */
+static void pin(const struct elf_object *object)
+{
+    void *(*open)(const char *, int) = libc_function("dlopen");
+    open(object->path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+static void fill(struct library *library)
+{
+    for (int i = 0; i < FUNCTION_COUNT; i++) {
+        if (functions[i].name[0] != library->prefix)
+            continue;
+        void *found = elf_function(&library->object, functions[i].name);
+        real_function[i] = found ? found : (void *)not_in_driver;
+        if (found && i < HOOK_COUNT && library == &cuda)
+            map_add(i);
+    }
+}
+
+static bool find(struct library *library)
+{
+    pthread_mutex_lock(&filling);
+    bool first = !library->ready && elf_find(library->file, &library->object);
+    if (first) {
+        fill(library);
+        atomic_store_explicit(&library->ready, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&filling);
+    if (first)
+        pin(&library->object);
+    return library->ready;
+}
+
+static bool ready(struct library *library)
+{
+    return atomic_load_explicit(&library->ready, memory_order_acquire) || find(library);
+}
+
+bool driver_ready(void)
+{
+    return ready(&cuda);
+}
+
+bool nvml_ready(void)
+{
+    return ready(&nvml);
+}
+
+bool driver_has(enum function function)
+{
+    return driver_ready() && real_function[function] != (void *)not_in_driver;
+}
+
+/* A program that links the driver itself has it loaded before we are initialised. */
+__attribute__((constructor)) static void find_linked(void)
+{
+    driver_ready();
+}
+
+/* --- which hook to hand out ------------------------------------------------------------------- */
+
+static int compare(const void *name, const void *row)
+{
+    return strcmp(name, *(const char *const *)row);
+}
+
+void *hook_named(const char *name)
+{
+    if (name[0] != cuda.prefix && name[0] != nvml.prefix)
+        return NULL;
+    const void *row = bsearch(name, functions, HOOK_COUNT, sizeof *functions, compare);
+    return row ? functions[((const char *)row - (const char *)functions) / sizeof *functions].hook
+               : NULL;
+}
+
+bool library_ready(const char *name)
+{
+    return ready(name[0] == nvml.prefix ? &nvml : &cuda);
+}
+
+bool library_holds(const char *name, const void *address)
+{
+    return library_ready(name) &&
+           elf_holds(name[0] == nvml.prefix ? &nvml.object : &cuda.object, address);
+}
+
+bool hook_missing(const char *name)
+{
+    char base[64];
+    size_t length = strlen(name);
+    if (length >= sizeof base || strncmp(name, "cu", 2) != 0)
+        return false;
+    memcpy(base, name, length + 1);
+    if (length > 5 && (!strcmp(base + length - 5, "_ptsz") || !strcmp(base + length - 5, "_ptds")))
+        base[length -= 5] = '\0';
+    size_t digits = length;
+    while (digits > 2 && isdigit((unsigned char)base[digits - 1]))
+        digits--;
+    if (digits < length && !strncmp(base + digits - 2, "_v", 2))
+        base[digits - 2] = '\0';
+    return bsearch(base, bases, sizeof bases / sizeof *bases, sizeof *bases, compare) &&
+           !hook_named(name);
+}
+
+void hook_count_missing(void)
+{
+    atomic_fetch_add_explicit(&slot->unhooked, 1, memory_order_relaxed);
+}
+
+void *hook_of_pointer(const char *base, void *found)
+{
+    void *hook = NULL;
+    size_t length = strlen(base);
+    for (size_t at = map_start(found); map[at] != 0; at = (at + 1) % MAP_SIZE) {
+        enum function function = map[at] - 1;
+        if (real_function[function] != found)
+            continue;
+        /* A driver may export one function under two names: prefer the one that was asked for. */
+        if (hook == NULL || strncmp(functions[function].name, base, length) == 0)
+            hook = functions[function].hook;
+    }
+    if (hook == NULL && bsearch(base, bases, sizeof bases / sizeof *bases, sizeof *bases, compare))
+        hook_count_missing();
+    return hook ? hook : found;
+}
