@@ -123,6 +123,16 @@ struct block_stats {
     struct block_slot slot[BLOCK_SLOTS];
 };
 
+struct block_files {
+    struct block_policy *policy; /* read-only */
+    struct block_stats *stats;
+    const char *file;   /* at which opening stopped */
+    const char *reason; /* why, as the end of a sentence about the file; NULL: it did not stop */
+};
+
+/* Maps and checks both files. Never waits and never fails otherwise than by `reason`. */
+struct block_files block_open(const char *directory);
+
 /* --- of this process --------------------------------------------------------------------- */
 
 enum block_standing {
