@@ -62,8 +62,8 @@ def main(include: str) -> None:
     } | {base: base for base in hooks.classes if base in prototypes}
     write(
         HERE / "src" / "hooks.inc",
-        "/* HOOK(class, exported name, parameters, their names) in the order of the names, then\n"
-        " * BASE(name of which every variant is meant to be hooked), likewise. */\n",
+        "/* HOOK(class, exported name, parameters, their names, stream) by name, then\n"
+        " * BASE(name of which every variant is meant to be hooked), by name. */\n",
         [
             hook_row(hooks.classes[base], symbol, types.reduce(prototypes[symbol]))
             for symbol, base in symbols.items()
@@ -177,7 +177,13 @@ def split(parameters: str) -> list[str]:
 
 def hook_row(kind: str, symbol: str, types: list[str]) -> str:
     names = ", ".join(string.ascii_lowercase[: len(types)])
-    return f"HOOK({kind}, {symbol}, ({named(types)}), ({names}))"
+    return f"HOOK({kind}, {symbol}, ({named(types)}), ({names}), {stream(symbol, types)})"
+
+
+def stream(symbol: str, types: list[str]) -> str:
+    """Return the stream that a call is for, as a function without a suffix would be told it."""
+    own = string.ascii_lowercase[types.index("CUstream")] if "CUstream" in types else "0"
+    return f"PER_THREAD({own})" if symbol.endswith(("_ptsz", "_ptds")) else own
 
 
 def named(types: list[str]) -> str:

@@ -71,6 +71,9 @@ typedef void (*CUstreamCallback)(CUstream stream, CUresult result, void *data);
 #define CU_STREAM_LEGACY ((CUstream)1)
 #define CU_STREAM_PER_THREAD ((CUstream)2)
 
+/* What a _ptsz function, told stream 0, would have to be told without the suffix. */
+#define PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
+
 #define CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM 2
 
 #define CU_EVENT_DISABLE_TIMING 2
@@ -238,19 +241,13 @@ typedef struct CUDA_ARRAY_MEMORY_REQUIREMENTS {
     unsigned int reserved[4];
 } CUDA_ARRAY_MEMORY_REQUIREMENTS;
 
-typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC {
-    unsigned long long offset;
+typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
+    int type;
+    void *handle[2];
     unsigned long long size;
     unsigned int flags;
     unsigned int reserved[16];
-} CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
-
-typedef struct CUmulticastObjectProp {
-    unsigned int numDevices;
-    size_t size;
-    unsigned long long handleTypes;
-    unsigned long long flags;
-} CUmulticastObjectProp;
+} CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
 
 typedef struct CUipcMemHandle {
     char reserved[64];

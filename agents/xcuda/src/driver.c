@@ -29,7 +29,7 @@ static const struct {
     const char *name;
     void *hook;
 } functions[FUNCTION_COUNT] = {
-#define HOOK(class, name, parameters, arguments) {#name, (void *)name},
+#define HOOK(class, name, parameters, arguments, stream) {#name, (void *)name},
 #define BASE(name)
 #include "hooks.inc"
 #undef HOOK
@@ -40,7 +40,7 @@ static const struct {
 };
 
 static const char *const bases[] = {
-#define HOOK(class, name, parameters, arguments)
+#define HOOK(class, name, parameters, arguments, stream)
 #define BASE(name) #name,
 #include "hooks.inc"
 #undef HOOK

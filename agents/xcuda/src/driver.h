@@ -13,8 +13,8 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 /* Every hook is a function of the name that the driver exports; all files share this declaration. */
-#define HOOK(class, name, parameters, arguments) \
-    PUBLIC CUresult name parameters;             \
+#define HOOK(class, name, parameters, arguments, stream) \
+    PUBLIC CUresult name parameters;                     \
     typedef CUresult real_##name parameters;
 #define BASE(name)
 #define BORROW(name, parameters) typedef CUresult real_##name parameters;
@@ -24,7 +24,7 @@
 #undef BORROW
 
 enum function {
-#define HOOK(class, name, parameters, arguments) FUNCTION_##name,
+#define HOOK(class, name, parameters, arguments, stream) FUNCTION_##name,
 #include "hooks.inc"
 #undef HOOK
     HOOK_COUNT,
@@ -36,7 +36,7 @@ enum function {
 };
 #undef BASE
 
-extern void *real_function[FUNCTION_COUNT];
+extern void *real_function[FUNCTION_COUNT] __attribute__((visibility("hidden")));
 
 /* REAL(cuMemFree_v2)(pointer): what the hook of that name stands before. */
 #define REAL(name) ((real_##name *)real_function[FUNCTION_##name])

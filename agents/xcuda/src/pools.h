@@ -1,7 +1,8 @@
 /* Stream-ordered memory pools, which keep what is freed into them for the next allocation.
  *
  * What a pool keeps beyond what is allocated from it, its slack, is memory of the job too: it stays
- * charged, is used up first, and is compared with what the driver says the pool holds.
+ * charged, is used up first, and is compared with what the driver says the pool holds whenever the
+ * pool must have grown, and now and then besides.
  */
 #pragma once
 
@@ -11,25 +12,36 @@
 
 struct pool;
 
-/* The pool of that handle, made on first sight; NULL: too many pools, they then have no slack. */
+/* What one allocation was charged, between the quota and the driver. */
+struct pool_charge {
+    uint64_t from_slack;
+    uint64_t grown; /* by as much the pool may have to grow */
+};
+
+/* The pool of that handle. NULL: no handle, or more pools than are tracked; such have no slack. */
 struct pool *pool_of(CUmemoryPool handle);
 
-/* Charges an allocation: the slack first, the rest of the quota. */
-CUresult pool_reserve(struct pool *pool, uint64_t bytes);
+/* A pool was made whose memory is the host's: nothing of it is charged. */
+void pool_set_on_host(CUmemoryPool handle);
 
-/* After the driver's call: an allocation that failed, one that was made, one that was freed. */
-void pool_roll_back(struct pool *pool, uint64_t bytes);
-void pool_allocated(struct pool *pool, uint64_t bytes);
+/* Charges an allocation before the driver is asked. */
+CUresult pool_reserve(struct pool *pool, uint64_t bytes, struct pool_charge *charge);
+
+/* After the driver has refused. */
+void pool_roll_back(struct pool *pool, const struct pool_charge *charge);
+
+/* After the driver has allocated. CUDA_ERROR_OUT_OF_MEMORY: the pool has grown by more than was
+ * charged and the quota does not allow it; then the allocation must be freed again. */
+CUresult pool_allocated(struct pool *pool, uint64_t bytes, const struct pool_charge *charge);
+
 void pool_freed(struct pool *pool, uint64_t bytes);
 
-/* The pool is destroyed: its slack is gone. What is still allocated goes when it is freed. */
+/* After the driver has trimmed or destroyed one. */
+void pool_trimmed(CUmemoryPool handle);
 void pool_destroyed(CUmemoryPool handle);
 
-/* Compares a pool with the driver now: it was trimmed. */
-void pool_reconcile(CUmemoryPool handle);
-
-/* Gives back what the pools do not hold any more; what quota.c does before it refuses. */
+/* Lets the driver give back what no pool of this process needs; what quota.c does before it
+ * refuses. Not while a stream captures. */
 void pools_trim(void);
 
-/* In a child of fork: the parent's other threads, which may have held a lock, are not there. */
 void pools_fork_child(void);

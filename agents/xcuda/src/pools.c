@@ -1,0 +1,249 @@
+#include "pools.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "block.h"
+#include "driver.h"
+#include "graph.h"
+#include "lock.h"
+#include "quota.h"
+
+#define POOLS 64
+#define GRANULE (UINT64_C(2) << 20) /* a device maps no less */
+#define RECONCILE_EVERY 256         /* operations that need no growth */
+#define RECONCILE_TRIES 3
+#define DESTROYED ((CUmemoryPool)-1)
+
+static struct pool {
+    CUmemoryPool handle; /* NULL: a free place */
+    bool on_host;
+    uint64_t live; /* bytes allocated from it */
+    uint64_t slack;
+    uint32_t operations; /* since it was last compared */
+    uint32_t changes;    /* of live or slack, ever */
+} pools[POOLS];
+
+/* Over all of them, there are one or two; and over the job's counters of KIND_SLACK, so that these
+ * always have what a pool says. */
+static lock pools_lock;
+
+static uint64_t round_up(uint64_t bytes, uint64_t to)
+{
+    return bytes > UINT64_MAX - to ? bytes : (bytes + to - 1) / to * to;
+}
+
+static struct pool *find(CUmemoryPool handle)
+{
+    for (struct pool *pool = pools; pool < pools + POOLS; pool++)
+        if (pool->handle == handle)
+            return pool;
+    return NULL;
+}
+
+static struct pool *find_or_make(CUmemoryPool handle)
+{
+    struct pool *pool = find(handle);
+    if (pool == NULL && (pool = find(NULL)) != NULL)
+        *pool = (struct pool){.handle = handle};
+    return pool;
+}
+
+struct pool *pool_of(CUmemoryPool handle)
+{
+    if (handle == NULL)
+        return NULL;
+    lock_take(&pools_lock);
+    struct pool *pool = find_or_make(handle);
+    lock_give(&pools_lock);
+    return pool;
+}
+
+void pool_set_on_host(CUmemoryPool handle)
+{
+    struct pool *pool = pool_of(handle);
+    if (pool)
+        pool->on_host = true;
+}
+
+/* --- under the lock --------------------------------------------------------------------------- */
+
+static void use_slack(struct pool *pool, uint64_t bytes)
+{
+    pool->changes++;
+    pool->slack -= bytes;
+    pool->live += bytes;
+    quota_move(KIND_SLACK, KIND_ASYNC, bytes);
+}
+
+static void back_to_slack(struct pool *pool, uint64_t bytes)
+{
+    pool->changes++;
+    pool->live -= bytes < pool->live ? bytes : pool->live;
+    pool->slack += bytes;
+    quota_move(KIND_ASYNC, KIND_SLACK, bytes);
+}
+
+/* False: it would have to be charged more than the quota allows, and was not. */
+static bool set_slack(struct pool *pool, uint64_t slack, bool force)
+{
+    if (slack > pool->slack && !quota_try(KIND_SLACK, slack - pool->slack, force))
+        return false;
+    if (slack < pool->slack)
+        quota_release(KIND_SLACK, pool->slack - slack);
+    pool->slack = slack;
+    pool->operations = 0;
+    return true;
+}
+
+/* --- comparing with the driver ---------------------------------------------------------------- */
+
+static uint64_t driver_holds(CUmemoryPool handle)
+{
+    uint64_t bytes = 0;
+    CUresult result = BORROWED(cuMemPoolGetAttribute)(
+        handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes);
+    return result == CUDA_SUCCESS ? round_up(bytes, BLOCK_UNIT_BYTES) : 0;
+}
+
+/* The driver is asked without the lock; its answer counts only if nothing changed meanwhile. */
+static bool reconcile(struct pool *pool, bool force)
+{
+    bool allowed = true;
+    for (int i = 0; i < RECONCILE_TRIES && !capture_any(); i++) {
+        lock_take(&pools_lock);
+        uint32_t changes = pool->changes;
+        CUmemoryPool handle = pool->handle;
+        lock_give(&pools_lock);
+        if (handle == NULL || handle == DESTROYED)
+            break;
+
+        uint64_t held = driver_holds(handle);
+        lock_take(&pools_lock);
+        bool current = pool->changes == changes;
+        if (current)
+            allowed = set_slack(pool, held > pool->live ? held - pool->live : 0, force);
+        lock_give(&pools_lock);
+        if (current)
+            break;
+    }
+    return allowed;
+}
+
+void pool_trimmed(CUmemoryPool handle)
+{
+    struct pool *pool = pool_of(handle);
+    if (pool)
+        reconcile(pool, true);
+}
+
+void pools_trim(void)
+{
+    for (struct pool *pool = pools; pool < pools + POOLS; pool++) {
+        CUmemoryPool handle = pool->handle;
+        if (handle == NULL || handle == DESTROYED || pool->on_host || capture_any())
+            continue;
+        REAL(cuMemPoolTrimTo)(handle, 0);
+        reconcile(pool, true);
+    }
+}
+
+/* --- allocations ------------------------------------------------------------------------------ */
+
+CUresult pool_reserve(struct pool *pool, uint64_t bytes, struct pool_charge *charge)
+{
+    *charge = (struct pool_charge){0};
+    bytes = round_up(bytes, BLOCK_UNIT_BYTES);
+    if (pool == NULL) {
+        charge->grown = bytes;
+        return quota_reserve(KIND_ASYNC, bytes);
+    }
+    if (pool->on_host)
+        return CUDA_SUCCESS;
+
+    lock_take(&pools_lock);
+    charge->from_slack = bytes < pool->slack ? bytes : pool->slack;
+    if (charge->from_slack)
+        use_slack(pool, charge->from_slack);
+    lock_give(&pools_lock);
+    if (charge->from_slack == bytes)
+        return CUDA_SUCCESS;
+
+    charge->grown = round_up(bytes - charge->from_slack, GRANULE);
+    if (quota_try(KIND_ASYNC, charge->grown, false))
+        return CUDA_SUCCESS;
+    charge->grown = bytes - charge->from_slack;
+    CUresult result = quota_reserve(KIND_ASYNC, charge->grown);
+    if (result != CUDA_SUCCESS) {
+        charge->grown = 0;
+        pool_roll_back(pool, charge);
+    }
+    return result;
+}
+
+void pool_roll_back(struct pool *pool, const struct pool_charge *charge)
+{
+    if (charge->grown)
+        quota_release(KIND_ASYNC, charge->grown);
+    if (charge->from_slack == 0)
+        return;
+    lock_take(&pools_lock);
+    back_to_slack(pool, charge->from_slack);
+    lock_give(&pools_lock);
+}
+
+CUresult pool_allocated(struct pool *pool, uint64_t bytes, const struct pool_charge *charge)
+{
+    if (pool == NULL || pool->on_host)
+        return CUDA_SUCCESS;
+    bytes = round_up(bytes, BLOCK_UNIT_BYTES);
+    lock_take(&pools_lock);
+    bool due = ++pool->operations >= RECONCILE_EVERY || charge->grown;
+    if (charge->grown) {
+        pool->live += charge->grown;
+        back_to_slack(pool, charge->from_slack + charge->grown - bytes);
+    }
+    lock_give(&pools_lock);
+    return due && !reconcile(pool, charge->grown == 0) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+void pool_freed(struct pool *pool, uint64_t bytes)
+{
+    bytes = round_up(bytes, BLOCK_UNIT_BYTES);
+    if (pool == NULL) {
+        quota_release(KIND_ASYNC, bytes);
+        return;
+    }
+    if (pool->on_host)
+        return;
+    lock_take(&pools_lock);
+    back_to_slack(pool, bytes);
+    bool due = ++pool->operations >= RECONCILE_EVERY;
+    if (pool->handle == DESTROYED) {
+        set_slack(pool, 0, true);
+        if (pool->live == 0)
+            pool->handle = NULL;
+    }
+    lock_give(&pools_lock);
+    if (due)
+        reconcile(pool, true);
+}
+
+void pool_destroyed(CUmemoryPool handle)
+{
+    lock_take(&pools_lock);
+    struct pool *pool = handle ? find(handle) : NULL;
+    if (pool) {
+        set_slack(pool, 0, true);
+        /* The driver keeps a pool until the last allocation from it is freed; so do we. */
+        pool->handle = pool->live ? DESTROYED : NULL;
+    }
+    lock_give(&pools_lock);
+}
+
+void pools_fork_child(void)
+{
+    memset(pools, 0, sizeof pools);
+    pools_lock = (lock){0};
+}
