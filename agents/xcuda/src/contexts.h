@@ -11,3 +11,5 @@ void contexts_synchronise(void);
 
 /* Destroys them. */
 void contexts_release(void);
+
+void contexts_fork_child(void);

@@ -1,0 +1,38 @@
+#include "fork.h"
+
+#include <pthread.h>
+
+#include "allocations.h"
+#include "block.h"
+#include "contexts.h"
+#include "gate.h"
+#include "helper.h"
+#include "signals.h"
+
+/* Blocks signals first, so that no handler runs while the other locks are held. */
+static void before(void)
+{
+    signals_fork_prepare();
+    gate_fork_prepare();
+}
+
+static void after_in_parent(void)
+{
+    gate_fork_parent();
+    signals_fork_parent();
+}
+
+static void after_in_child(void)
+{
+    helper_fork_child();
+    block_fork_child();
+    contexts_fork_child();
+    allocations_fork_child();
+    gate_fork_child();
+    signals_fork_child();
+}
+
+void fork_watch(void)
+{
+    pthread_atfork(before, after_in_parent, after_in_child);
+}
