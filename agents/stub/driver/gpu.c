@@ -208,3 +208,11 @@ void gpu_drop(struct gpu_client *client)
         client->queue[index].completed = client->queue[index].submitted;
     client->busy = 0;
 }
+
+void gpu_begin(struct gpu_client *client, double share)
+{
+    gpu_drop(client);
+    client->share = share;
+    client->kernels = 0;
+    client->sm_ns = client->busy_ns = 0;
+}

@@ -76,5 +76,8 @@ double gpu_least_ns(const struct gpu *gpu, uint32_t client, uint32_t queue, uint
 /* Kernels, copies and host functions not done yet. */
 uint32_t gpu_in_flight(const struct gpu_client *client);
 
+/* Give the place to a new client; positions go on from those of the last one. */
+void gpu_begin(struct gpu_client *client, double share);
+
 /* Forget what the client has queued, as when it died. */
 void gpu_drop(struct gpu_client *client);

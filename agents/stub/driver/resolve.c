@@ -1,0 +1,109 @@
+/* cuGetProcAddress as a driver of CUDA 13.0 answers it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "process.h"
+
+#define DRIVER_VERSION 13000
+
+enum status { FOUND = 0, UNKNOWN_SYMBOL = 1, TOO_OLD = 2 };
+
+struct entry {
+    const char *base;
+    int version;
+    int per_thread;
+    const char *address;
+};
+
+/* Only their addresses matter here, so each is given a name and no type. */
+#define NAME(base, version, per_thread) at_##base##_##version##_##per_thread
+#define ENTRY(base, version, per_thread, symbol)                                                   \
+    extern const char NAME(base, version, per_thread)[] __asm__(#symbol);
+#include "entry_points.inc"
+#undef ENTRY
+
+/* In the order of base name, version, stream. */
+static const struct entry entries[] = {
+#define ENTRY(base, version, per_thread, symbol)                                                   \
+    {#base, version, per_thread, NAME(base, version, per_thread)},
+#include "entry_points.inc"
+};
+
+static int by_base(const void *name, const void *entry)
+{
+    return strcmp(name, ((const struct entry *)entry)->base);
+}
+
+static const struct entry *first_of(const char *base)
+{
+    const struct entry *found =
+        bsearch(base, entries, sizeof entries / sizeof *entries, sizeof *entries, by_base);
+    while (found && found > entries && strcmp(found[-1].base, base) == 0)
+        found--;
+    return found;
+}
+
+static bool is_of(const struct entry *at, const char *base)
+{
+    return at < entries + sizeof entries / sizeof *entries && strcmp(at->base, base) == 0;
+}
+
+/* The newest that is not newer than asked for; of its per-thread kind where that is wanted and
+ * there is one. */
+static const struct entry *newest(const struct entry *at, const char *base, int version,
+                                  int per_thread)
+{
+    const struct entry *best = NULL;
+    for (; is_of(at, base); at++)
+        if (at->per_thread == per_thread && at->version <= version &&
+            (!best || at->version > best->version))
+            best = at;
+    return best;
+}
+
+static enum status find(const char *base, int version, unsigned long long flags, void **out)
+{
+    const struct entry *first = first_of(base), *best = NULL;
+    *out = NULL;
+    if (!first)
+        return UNKNOWN_SYMBOL;
+    if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+        best = newest(first, base, version, 1);
+    if (!best)
+        best = newest(first, base, version, 0);
+    if (!best)
+        return TOO_OLD;
+    *out = (void *)(uintptr_t)best->address;
+    return FOUND;
+}
+
+EXPORT CUresult cuGetProcAddress_v2(const char *base, void **out, int version,
+                                    unsigned long long flags, void *status)
+{
+    ENTER_WITH(NEEDS_NOTHING);
+    if (!base || !out || version > DRIVER_VERSION)
+        return CUDA_ERROR_INVALID_VALUE;
+    enum status found = find(base, version, flags, out);
+    if (status)
+        *(int *)status = (int)found;
+    return CUDA_SUCCESS;
+}
+
+/* The first version had no status to tell it by. */
+EXPORT CUresult cuGetProcAddress(const char *base, void **out, int version,
+                                 unsigned long long flags)
+{
+    ENTER_WITH(NEEDS_NOTHING);
+    if (!base || !out || version > DRIVER_VERSION)
+        return CUDA_ERROR_INVALID_VALUE;
+    return find(base, version, flags, out) == FOUND ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+/* NVIDIA's private tables: none of them is here. */
+EXPORT CUresult cuGetExportTable(const void **table, const void *id)
+{
+    ENTER_WITH(NEEDS_NOTHING);
+    (void)id;
+    *table = NULL;
+    return CUDA_ERROR_NOT_FOUND;
+}

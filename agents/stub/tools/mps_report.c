@@ -1,0 +1,77 @@
+/* mps-report FILE [--restart]: what the MPS server of the stand-in driver knows, as JSON. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../driver/server.h"
+
+static const char *const states[] = {"ACTIVE", "FAULT", "UNDEFINED"};
+
+static void restart(struct server *server)
+{
+    server->state = SERVER_ACTIVE;
+    server->restarts += 1;
+    server->clients_seen = server->faults = 0;
+    server->exits_released = server->exits_idle = 0;
+    server->exits_unsafe = server->exits_in_flight = 0;
+    server->over_watch = 0;
+    server->peak_bytes = server->used_bytes;
+    server->last_fault = 0;
+    server->last_unsafe_pid = 0;
+    for (int seat = 0; seat < GPU_CLIENTS; seat++)
+        server->client[seat].error = 0;
+}
+
+static void print_client(const struct server *server, int seat, bool first)
+{
+    const struct server_client *client = &server->client[seat];
+    const struct gpu_client *on = &server->gpu.client[seat];
+    printf("%s{\"pid\": %u, \"contexts\": %u, \"error\": %d, \"used_bytes\": %lu, "
+           "\"launches\": %lu, \"kernels_done\": %lu, \"in_flight\": %u, \"unseen\": %u, "
+           "\"share\": %.2f, \"sm_ms\": %.3f, \"busy_ms\": %.3f}",
+           first ? "" : ", ", (uint32_t)client->owner, client->contexts, client->error,
+           client->used_bytes, client->launches, on->kernels, gpu_in_flight(on), client->unseen,
+           on->share, on->sm_ns / 1e6, on->busy_ns / 1e6);
+}
+
+static void print(const struct server *server)
+{
+    printf("{\"state\": \"%s\", \"clients\": [", states[server->state]);
+    bool first = true;
+    for (int seat = 0; seat < GPU_CLIENTS; seat++)
+        if (server->client[seat].owner) {
+            print_client(server, seat, first);
+            first = false;
+        }
+    printf("], \"clients_seen\": %lu, \"exits_released\": %lu, \"exits_idle\": %lu, "
+           "\"exits_unsafe\": %lu, \"exits_in_flight\": %lu, \"last_unsafe_pid\": %u, "
+           "\"faults\": %lu, \"last_fault\": %d, \"restarts\": %u, ",
+           server->clients_seen, server->exits_released, server->exits_idle, server->exits_unsafe,
+           server->exits_in_flight, server->last_unsafe_pid, server->faults, server->last_fault,
+           server->restarts);
+    printf("\"capacity_bytes\": %lu, \"used_bytes\": %lu, \"peak_bytes\": %lu, "
+           "\"over_watch\": %lu, \"busy_ms\": %.3f}\n",
+           server->capacity_bytes, server->used_bytes, server->peak_bytes, server->over_watch,
+           server->gpu.busy_ns / 1e6);
+}
+
+int main(int count, char **arguments)
+{
+    bool anew = count == 3 && strcmp(arguments[2], "--restart") == 0;
+    if (count != 2 && !anew) {
+        fprintf(stderr, "usage: %s FILE [--restart]\n", arguments[0]);
+        return 2;
+    }
+    struct server *server = server_open(arguments[1]);
+    if (!server) {
+        fprintf(stderr, "%s: %s: %s\n", arguments[0], arguments[1], strerror(errno));
+        return 1;
+    }
+    server_lock(server);
+    server_sweep(server);
+    if (anew)
+        restart(server);
+    print(server);
+    server_unlock(server);
+    return 0;
+}
