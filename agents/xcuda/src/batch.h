@@ -25,11 +25,18 @@ void batch_close(CUstream stream, CUresult result);
 /* Looks which have finished and lets the controller take its step. */
 void batch_settle(const struct limits *limits, uint64_t now_ns);
 
-/* Launches that are known to be unfinished. */
-uint64_t batch_inflight(void);
+/* Whether the cap allows so many more. When nothing has finished for long it does: what is in
+ * flight may be waiting for the very launch that is held back. */
+bool batch_allows(const struct limits *limits, int64_t launches, uint32_t threads,
+                  uint64_t now_ns);
 
-/* Runs the change when no thread is recording or querying events. */
-void batch_exclude(void (*change)(void *), void *argument);
+/* How long to wait before looking again. */
+uint64_t batch_nap_ns(const struct limits *limits);
+
+/* Keeps all threads from looking at events until batch_release(). False, and nothing is kept: one
+ * was in the driver for too long. */
+bool batch_hold(void);
+void batch_release(void);
 
 /* The context and its events are about to go; call it before the driver's own function. */
 void batch_forget_context(CUcontext context);

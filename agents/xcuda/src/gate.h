@@ -44,15 +44,18 @@ struct thread {
     int64_t blocks_granted;
     int64_t uncovered; /* launches since the last one that events were put around */
     uint32_t random;
-    uint32_t farewells; /* times the C library has said that the thread ends */
+    uint32_t idle_since; /* the gate's word after which it was seen outside all calls */
+    uint32_t farewells;  /* times the C library has said that the thread ends */
     bool known;         /* listed in gate.c */
     bool launches;      /* has launched: takes part in what the limits divide by threads */
     bool passes;        /* ends the process, and may pass a shut gate */
     struct thread *next;
 };
 
-extern _Atomic uint32_t gate_word; /* raised by every change; never 0 */
-extern _Thread_local struct thread self __attribute__((tls_model("initial-exec")));
+#define HIDDEN __attribute__((visibility("hidden"))) /* reached without the table of offsets */
+
+extern HIDDEN _Atomic uint32_t gate_word; /* raised by every change; never 0 */
+extern HIDDEN _Thread_local struct thread self __attribute__((tls_model("initial-exec")));
 
 /* --- for hooks ---------------------------------------------------------------------------- */
 
@@ -62,6 +65,9 @@ CUresult gate_wait_launch(CUstream stream, int64_t launches, int64_t blocks);
 CUresult gate_wait(enum entry entry);
 CUresult gate_wait_stream(enum entry entry, CUstream stream);
 void batch_close(CUstream stream, CUresult result);
+
+/* After the caller has waited for the device, still inside its call. */
+void gate_sync_point(void);
 
 static inline void mark_busy(uint32_t by)
 {
@@ -124,16 +130,16 @@ static inline CUresult leave_launch(CUstream stream, CUresult result)
 
 /* --- for who steers the process ----------------------------------------------------------- */
 
-/* Changes the state and makes every thread see it before its next driver call. A shut gate stays
- * shut. Async-signal-safe. */
+/* Changes the state and makes every thread see it before its next driver call; does nothing when
+ * it is so already. A shut gate stays shut. Async-signal-safe. */
 void gate_set(enum gate_state state);
 enum gate_state gate_current(void);
 
 /* Limits have changed: every thread asks for a new grant at its next launch. Async-signal-safe. */
 void gate_review(void);
 
-/* Waits until no other thread is inside a hooked call that the gate's state would hold back now.
- * False: the deadline came first. To be called after gate_set. */
+/* Waits until each other thread has been outside all hooked calls since the gate was last set: what
+ * the gate holds back is then in no call. False: the deadline came first. */
 bool gate_quiesce(uint64_t deadline_ns);
 
 /* The calling thread may pass a shut gate from now on: it ends the process. */
@@ -151,5 +157,3 @@ void gate_fork_prepare(void);
 void gate_fork_parent(void);
 void gate_fork_child(void);
 
-/* Adds what the calling thread has launched of its grant to the slot's counters. */
-void gate_count(void);

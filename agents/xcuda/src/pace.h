@@ -37,15 +37,14 @@ struct limits {
     uint32_t duty_permille; /* PACE_FULL_DUTY and more: none */
 };
 
-struct bucket {
-    _Atomic uint64_t paid_ns;
-};
+enum { PACE_LAUNCHES, PACE_BLOCKS, PACE_DEVICE, PACE_BUCKETS };
 
 struct pace {
-    struct bucket launches, blocks, device;
-    _Atomic uint64_t launch_ns;   /* mean time of a launch on the device; 0: none measured yet */
-    _Atomic uint32_t share_ppm;   /* of the duty's bucket; what the controller moves */
-    _Atomic bool duty_delays;     /* somebody has waited for it in this period */
+    _Atomic uint64_t paid_ns[PACE_BUCKETS];
+    _Atomic uint64_t limit[PACE_BUCKETS]; /* that was last followed */
+    _Atomic uint64_t launch_ns; /* mean time of a launch on the device; 0: none measured yet */
+    _Atomic uint32_t share_ppm; /* of the time on the device; what the controller moves */
+    _Atomic bool duty_delays;   /* somebody has waited for it in this period */
 
     /* Of the controller. Its caller sees to it that one thread at a time is in it. */
     uint32_t duty_permille; /* that the share was last set for */
@@ -66,7 +65,7 @@ struct amount pace_grant(const struct pace *pace, const struct limits *limits, s
                          uint32_t threads, uint32_t random);
 
 /* 0 when the limits allow it now, else how long to wait before asking again. */
-uint64_t pace_delay_ns(const struct pace *pace, const struct limits *limits, struct amount amount,
+uint64_t pace_delay_ns(struct pace *pace, const struct limits *limits, struct amount amount,
                        uint64_t now_ns);
 
 /* Takes it, in debt if need be; gives back what was taken and not used. */
@@ -74,16 +73,24 @@ void pace_charge(struct pace *pace, const struct limits *limits, struct amount a
                  uint64_t now_ns);
 void pace_credit(struct pace *pace, const struct limits *limits, struct amount amount);
 
-/* Limits have been raised: no debt of the old ones is left. */
-void pace_forgive(struct pace *pace, uint64_t now_ns);
+/* Notes what the limits are now: with one that has been raised no debt of the old one is left. */
+void pace_follow(struct pace *pace, const struct limits *limits, uint64_t now_ns);
 
 /* Whether so many more launches may be unfinished, when `threads` threads may each launch a grant
- * that is not counted yet. With nothing in flight anything may, however large. */
-bool pace_inflight_allows(const struct limits *limits, uint64_t inflight, int64_t launches,
-                          uint32_t threads);
+ * that is not counted yet. With nothing in flight anything may, however large; and nothing else
+ * while a duty holds and no launch has been measured yet. */
+bool pace_inflight_allows(const struct pace *pace, const struct limits *limits, uint64_t inflight,
+                          int64_t launches, uint32_t threads);
 
-/* A launch took `device_ns`; it stands for `launches` of them. Returns the busy time added. */
+/* `sampled` launches took `device_ns`, and stand for `launches` in all. Returns what these took. */
 uint64_t pace_observe(struct pace *pace, uint64_t device_ns, int64_t sampled, int64_t launches);
 
-/* Ends the controller's period when it is over. */
+/* Ends the controller's period when it is over: the share follows a duty that has changed at once,
+ * and otherwise takes a step of a PI controller. */
 void pace_control(struct pace *pace, const struct limits *limits, uint64_t now_ns);
+
+/* Whether launches have to be measured: the cap and the duty rest on that. */
+static inline bool pace_measures(const struct limits *limits)
+{
+    return limits->inflight_cap || limits->duty_permille < PACE_FULL_DUTY;
+}

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "block.h"
+#include "capture.h"
 #include "driver.h"
-#include "graph.h"
 #include "lock.h"
 #include "quota.h"
 

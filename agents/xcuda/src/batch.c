@@ -1,0 +1,278 @@
+#include "batch.h"
+
+#include <stdlib.h>
+
+#include "block.h"
+#include "capture.h"
+#include "driver.h"
+#include "fault.h"
+#include "futex.h"
+#include "gate.h"
+
+#define STALLED_NS NS_PER_S          /* nothing has finished for so long: the cap lets one pass, */
+#define STALLED_AGAIN_NS (20 * NS_PER_MS) /* and then one in this time, until something does */
+#define HOLD_NS (100 * NS_PER_MS) /* the longest wait for a thread that is in the driver */
+#define LOOK_AHEAD 4 /* unfinished ones that a look passes: streams finish in any order */
+
+struct bracket {
+    struct bracket *next;
+    CUcontext context; /* of its events */
+    CUevent begin, end;
+    int64_t sampled;  /* launches between the events; 0: they say nothing about time */
+    int64_t launches; /* that are done with it */
+};
+
+struct pace pace;
+
+static _Atomic(struct bracket *) closed; /* pushed by the threads that launch */
+static _Atomic uint64_t inflight;
+static _Atomic uint64_t progress_ns; /* when something was last seen to finish */
+
+/* What follows belongs to who holds `held`. Launching threads only ever try: one that fails goes
+ * on without events, so that no launch waits for another thread's driver call. */
+static _Atomic bool held;
+static struct bracket *pending, **pending_end = &pending, *spare;
+static uint64_t unreported_busy_ns, reported_ns;
+
+static bool try_hold(void)
+{
+    return !atomic_exchange_explicit(&held, true, memory_order_acquire);
+}
+
+void batch_release(void)
+{
+    atomic_store_explicit(&held, false, memory_order_release);
+}
+
+/* --- around a launch ----------------------------------------------------------------------- */
+
+static struct bracket *create(CUcontext context)
+{
+    struct bracket *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->context = context;
+    if (BORROWED(cuEventCreate)(&made->begin, 0) == CUDA_SUCCESS) {
+        if (BORROWED(cuEventCreate)(&made->end, 0) == CUDA_SUCCESS)
+            return made;
+        BORROWED(cuEventDestroy_v2)(made->begin);
+    }
+    free(made);
+    return NULL;
+}
+
+static struct bracket *take(CUcontext context)
+{
+    for (struct bracket **at = &spare; *at; at = &(*at)->next)
+        if ((*at)->context == context) {
+            struct bracket *found = *at;
+            *at = found->next;
+            return found;
+        }
+    return create(context);
+}
+
+static struct bracket *take_for_current_context(void)
+{
+    CUcontext context = NULL;
+    if (capture_any() || BORROWED(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
+        return NULL;
+    if (!try_hold())
+        return NULL;
+    struct bracket *bracket = take(context);
+    batch_release();
+    return bracket;
+}
+
+void batch_open(CUstream stream, const struct limits *limits, int64_t launches)
+{
+    if (!pace_measures(limits)) {
+        self.uncovered = 0;
+        return;
+    }
+    struct bracket *bracket = take_for_current_context();
+    self.uncovered += launches;
+    if (!bracket)
+        return;
+    bracket->launches = self.uncovered;
+    bracket->sampled =
+        BORROWED(cuEventRecord)(bracket->begin, stream) == CUDA_SUCCESS ? launches : 0;
+    atomic_fetch_add_explicit(&inflight, (uint64_t)bracket->launches, memory_order_relaxed);
+    self.uncovered = 0;
+    self.bracket = bracket;
+}
+
+void batch_close(CUstream stream, CUresult result)
+{
+    struct bracket *bracket = self.bracket;
+    self.bracket = NULL;
+    /* An event that was not recorded counts as done. */
+    if (result != CUDA_SUCCESS ||
+        BORROWED(cuEventRecord)(bracket->end, stream) != CUDA_SUCCESS)
+        bracket->sampled = 0;
+    bracket->next = atomic_load_explicit(&closed, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&closed, &bracket->next, bracket,
+                                                  memory_order_release, memory_order_relaxed))
+        ;
+}
+
+/* --- what has finished --------------------------------------------------------------------- */
+
+static void collect_closed(void)
+{
+    struct bracket *newest = atomic_exchange_explicit(&closed, NULL, memory_order_acquire);
+    struct bracket *oldest = NULL, **end = pending_end;
+    while (newest) {
+        struct bracket *next = newest->next;
+        if (!oldest)
+            pending_end = &newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    *end = oldest;
+}
+
+static struct bracket *unlink_pending(struct bracket **at)
+{
+    struct bracket *bracket = *at;
+    *at = bracket->next;
+    if (!*at)
+        pending_end = at;
+    atomic_fetch_sub_explicit(&inflight, (uint64_t)bracket->launches, memory_order_relaxed);
+    return bracket;
+}
+
+static void measure(struct bracket *bracket)
+{
+    float ms;
+    if (bracket->sampled &&
+        BORROWED(cuEventElapsedTime)(&ms, bracket->begin, bracket->end) == CUDA_SUCCESS && ms >= 0)
+        unreported_busy_ns +=
+            pace_observe(&pace, (uint64_t)((double)ms * 1e6), bracket->sampled, bracket->launches);
+}
+
+static void finish(struct bracket **at, CUresult result, uint64_t now_ns)
+{
+    struct bracket *bracket = unlink_pending(at);
+    atomic_store_explicit(&progress_ns, now_ns, memory_order_relaxed);
+    if (result != CUDA_SUCCESS) {
+        fault_seen(result);
+        free(bracket); /* its events are not to be trusted any more */
+        return;
+    }
+    measure(bracket);
+    bracket->next = spare;
+    spare = bracket;
+}
+
+static void look(uint64_t now_ns)
+{
+    int unfinished = 0;
+    for (struct bracket **at = &pending; *at && unfinished < LOOK_AHEAD;) {
+        CUresult result = BORROWED(cuEventQuery)((*at)->end);
+        if (result != CUDA_ERROR_NOT_READY) {
+            finish(at, result, now_ns);
+        } else {
+            unfinished++;
+            at = &(*at)->next;
+        }
+    }
+}
+
+/* Streams that overlap take more time than passes; what is reported never does. */
+static void report(uint64_t now_ns)
+{
+    uint64_t passed = now_ns > reported_ns ? now_ns - reported_ns : 0;
+    uint64_t busy = unreported_busy_ns < passed ? unreported_busy_ns : passed;
+    unreported_busy_ns -= busy;
+    if (unreported_busy_ns > NS_PER_S)
+        unreported_busy_ns = NS_PER_S;
+    reported_ns = now_ns;
+    atomic_fetch_add_explicit(&slot->busy_ns, busy, memory_order_relaxed);
+    uint64_t unfinished = atomic_load_explicit(&inflight, memory_order_relaxed);
+    atomic_store_explicit(&slot->inflight, (uint32_t)unfinished, memory_order_relaxed);
+}
+
+void batch_settle(const struct limits *limits, uint64_t now_ns)
+{
+    if (!try_hold())
+        return;
+    if (!capture_any()) {
+        collect_closed();
+        look(now_ns);
+        report(now_ns);
+    }
+    pace_control(&pace, limits, now_ns);
+    batch_release();
+}
+
+bool batch_allows(const struct limits *limits, int64_t launches, uint32_t threads, uint64_t now_ns)
+{
+    uint64_t unfinished = atomic_load_explicit(&inflight, memory_order_relaxed);
+    if (pace_inflight_allows(&pace, limits, unfinished, launches, threads) || capture_any())
+        return true;
+    uint64_t progress = atomic_load_explicit(&progress_ns, memory_order_relaxed);
+    if (now_ns < progress + STALLED_NS)
+        return false;
+    return atomic_compare_exchange_strong_explicit(&progress_ns, &progress,
+                                                   now_ns - STALLED_NS + STALLED_AGAIN_NS,
+                                                   memory_order_relaxed, memory_order_relaxed);
+}
+
+uint64_t batch_nap_ns(const struct limits *limits)
+{
+    uint64_t drained = atomic_load_explicit(&pace.launch_ns, memory_order_relaxed) *
+                       (limits->inflight_cap / 8 + 1);
+    return drained < NS_PER_MS / 20 ? NS_PER_MS / 20 : drained < NS_PER_MS ? drained : NS_PER_MS;
+}
+
+/* --- changes around us --------------------------------------------------------------------- */
+
+bool batch_hold(void)
+{
+    uint64_t give_up_ns = now_ns() + HOLD_NS;
+    while (!try_hold()) {
+        if (now_ns() > give_up_ns)
+            return false;
+        nap(NS_PER_MS / 50);
+    }
+    return true;
+}
+
+static void forget_all(struct bracket **at, CUcontext context)
+{
+    while (*at) {
+        if ((*at)->context != context) {
+            at = &(*at)->next;
+            continue;
+        }
+        struct bracket *gone = *at;
+        *at = gone->next;
+        free(gone);
+    }
+}
+
+void batch_forget_context(CUcontext context)
+{
+    if (!batch_hold())
+        return;
+    collect_closed();
+    for (struct bracket **at = &pending; *at;) {
+        if ((*at)->context == context)
+            free(unlink_pending(at));
+        else
+            at = &(*at)->next;
+    }
+    forget_all(&spare, context);
+    batch_release();
+}
+
+void batch_fork_child(void)
+{
+    atomic_store(&held, false);
+    atomic_store(&closed, NULL);
+    atomic_store(&inflight, 0);
+    pending = spare = NULL;
+    pending_end = &pending;
+}

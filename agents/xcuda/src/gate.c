@@ -1,0 +1,465 @@
+#include "gate.h"
+
+#include <limits.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "batch.h"
+#include "block.h"
+#include "capture.h"
+#include "futex.h"
+#include "glibc.h"
+#include "graph.h"
+#include "helper.h"
+#include "lock.h"
+
+#define SLICE_NS (20 * NS_PER_MS)       /* a wait looks at the gate again at least this often */
+#define LIMIT_WAIT_NS (10 * NS_PER_S)   /* the longest wait for a limit; then on, in debt */
+#define QUIESCE_NAP_NS (NS_PER_MS / 10)
+
+_Atomic uint32_t gate_word = 1;
+_Thread_local struct thread self __attribute__((tls_model("initial-exec")));
+
+static _Atomic uint32_t gate_state = GATE_OPEN;
+
+static const bool holds[][3] = {
+    [GATE_OPEN] = {false},
+    [GATE_FROZEN] = {[ENTRY_LAUNCH] = true, [ENTRY_COPY] = true},
+    [GATE_WINDOW] = {false},
+    [GATE_SHUT] = {[ENTRY_LAUNCH] = true, [ENTRY_COPY] = true, [ENTRY_MEMORY] = true},
+};
+
+/* --- a barrier on all threads -------------------------------------------------------------- */
+
+enum barrier { BARRIER_UNKNOWN, BARRIER_PRIVATE, BARRIER_GLOBAL, BARRIER_NONE };
+static _Atomic uint32_t barrier;
+
+static long membarrier(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0);
+}
+
+static enum barrier barrier_find(void)
+{
+    long offered = membarrier(MEMBARRIER_CMD_QUERY);
+    if (offered < 0)
+        return BARRIER_NONE;
+    if (offered & MEMBARRIER_CMD_PRIVATE_EXPEDITED &&
+        membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0)
+        return BARRIER_PRIVATE;
+    return offered & MEMBARRIER_CMD_SHARED ? BARRIER_GLOBAL : BARRIER_NONE;
+}
+
+static void barrier_issue(void)
+{
+    int before = errno;
+    switch (atomic_load(&barrier)) {
+    case BARRIER_PRIVATE: membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); break;
+    case BARRIER_GLOBAL: membarrier(MEMBARRIER_CMD_SHARED); break;
+    default: atomic_thread_fence(memory_order_seq_cst); /* see may_skip() */
+    }
+    errno = before;
+}
+
+/* --- the threads of the process ------------------------------------------------------------ */
+
+BIND_OLDEST(pthread_key_create);
+BIND_OLDEST(pthread_setspecific);
+
+static lock threads_lock;
+static struct thread *threads;
+static pthread_key_t farewell;
+static bool farewell_made;
+static _Atomic uint32_t launching_threads;
+
+/* A handler that runs while its thread holds the lock would wait for itself. */
+static void lock_threads(sigset_t *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, before);
+    lock_take(&threads_lock);
+}
+
+static void unlock_threads(const sigset_t *before)
+{
+    lock_give(&threads_lock);
+    sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+static void count_grant(struct thread *thread)
+{
+    int64_t launches_left = atomic_load_explicit(&thread->launches_left, memory_order_relaxed);
+    int64_t launches = thread->launches_granted - launches_left;
+    if (launches <= 0)
+        return;
+    int64_t blocks_left = atomic_load_explicit(&thread->blocks_left, memory_order_relaxed);
+    atomic_fetch_add_explicit(&slot->launches, (uint64_t)launches, memory_order_relaxed);
+    atomic_fetch_add_explicit(&slot->blocks, (uint64_t)(thread->blocks_granted - blocks_left),
+                              memory_order_relaxed);
+    thread->uncovered += launches;
+    thread->launches_granted = launches_left;
+    thread->blocks_granted = blocks_left;
+}
+
+static void forget_thread(void *thread)
+{
+    /* Destructors of other libraries may still launch: be the last that the C library calls. */
+    if (++self.farewells < PTHREAD_DESTRUCTOR_ITERATIONS) {
+        pthread_setspecific(farewell, thread);
+        return;
+    }
+    sigset_t before;
+    lock_threads(&before);
+    count_grant(&self);
+    for (struct thread **at = &threads; *at; at = &(*at)->next)
+        if (*at == &self) {
+            *at = self.next;
+            break;
+        }
+    if (self.launches)
+        atomic_fetch_sub(&launching_threads, 1);
+    self.known = self.launches = false;
+    self.seen = 0;
+    unlock_threads(&before);
+}
+
+static void know_thread(void)
+{
+    sigset_t before;
+    lock_threads(&before);
+    if (!self.known) {
+        if (atomic_load(&barrier) == BARRIER_UNKNOWN) {
+            farewell_made = pthread_key_create(&farewell, forget_thread) == 0;
+            atomic_store(&barrier, barrier_find());
+        }
+        if (farewell_made)
+            pthread_setspecific(farewell, &self);
+        self.random = (uint32_t)((uintptr_t)&self >> 4) | 1;
+        self.next = threads;
+        threads = &self;
+        self.known = true;
+    }
+    unlock_threads(&before);
+}
+
+/* --- steering ------------------------------------------------------------------------------ */
+
+static void raise_word(void)
+{
+    if (atomic_fetch_add(&gate_word, 1) + 1 == 0)
+        atomic_fetch_add(&gate_word, 1);
+}
+
+void gate_set(enum gate_state state)
+{
+    uint32_t before = atomic_load(&gate_state);
+    do {
+        if (before == GATE_SHUT || before == (uint32_t)state)
+            return;
+    } while (!atomic_compare_exchange_weak(&gate_state, &before, (uint32_t)state));
+    raise_word();
+    barrier_issue();
+    futex_wake(&gate_word);
+}
+
+enum gate_state gate_current(void)
+{
+    return (enum gate_state)atomic_load(&gate_state);
+}
+
+void gate_review(void)
+{
+    raise_word();
+    futex_wake(&gate_word);
+}
+
+void gate_pass_self(bool pass)
+{
+    self.passes = pass;
+}
+
+/* One look at each thread; true when all have been seen outside since the word was raised. */
+static bool seen_idle(uint32_t word)
+{
+    bool all = true;
+    sigset_t before;
+    lock_threads(&before);
+    for (struct thread *thread = threads; thread; thread = thread->next) {
+        if (thread == &self || thread->idle_since == word)
+            continue;
+        if (atomic_load_explicit(&thread->busy, memory_order_acquire))
+            all = false;
+        else
+            thread->idle_since = word;
+    }
+    unlock_threads(&before);
+    return all;
+}
+
+/* Nobody launches any more; what each has launched of its grant is final. */
+static void count_all_grants(void)
+{
+    sigset_t before;
+    lock_threads(&before);
+    for (struct thread *thread = threads; thread; thread = thread->next)
+        count_grant(thread);
+    unlock_threads(&before);
+}
+
+bool gate_quiesce(uint64_t deadline_ns)
+{
+    uint32_t word = atomic_load(&gate_word);
+    while (!seen_idle(word)) {
+        if (now_ns() >= deadline_ns)
+            return false;
+        nap(QUIESCE_NAP_NS);
+    }
+    if (gate_current() == GATE_SHUT)
+        count_all_grants();
+    return true;
+}
+
+void gate_fork_prepare(void)
+{
+    lock_take(&threads_lock);
+}
+
+void gate_fork_parent(void)
+{
+    lock_give(&threads_lock);
+}
+
+void gate_fork_child(void)
+{
+    lock_give(&threads_lock);
+    threads = self.known ? &self : NULL;
+    self.next = NULL;
+    self.bracket = NULL;
+    self.seen = 0;
+    atomic_store(&self.busy, 0);
+    atomic_store(&launching_threads, self.launches);
+    atomic_store(&gate_state, GATE_OPEN);
+    raise_word();
+    capture_fork_child();
+    graph_fork_child();
+}
+
+/* --- waiting ------------------------------------------------------------------------------- */
+
+/* The driver calls itself, or a handler interrupted a call: the outer call has passed. */
+static bool nested(void)
+{
+    return atomic_load_explicit(&self.busy, memory_order_relaxed) > 1;
+}
+
+/* Without a barrier to issue from outside, each call needs the fence of the slow path; and while
+ * something captures, each has to ask whether its stream does. */
+static bool may_skip(void)
+{
+    return atomic_load_explicit(&barrier, memory_order_relaxed) != BARRIER_NONE && !capture_any();
+}
+
+/* What holds now: a freeze does as soon as the policy says so, even before the helper has run. */
+static enum gate_state effective_state(void)
+{
+    enum gate_state state = gate_current();
+    bool freeze = atomic_load_explicit(&policy_now()->mode, memory_order_relaxed) == MODE_FREEZE;
+    return state == GATE_OPEN && freeze ? GATE_FROZEN : state;
+}
+
+static uint32_t look_at_word(void)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (policy_refresh())
+        gate_review();
+    return atomic_load(&gate_word);
+}
+
+/* Outside of all calls while it lasts. Returns how long that was. */
+static uint64_t park(uint32_t word, uint64_t wait_ns, _Atomic uint64_t *counter)
+{
+    mark_busy(-1u);
+    uint64_t began_ns = now_ns();
+    futex_wait(&gate_word, word, wait_ns < SLICE_NS ? wait_ns : SLICE_NS);
+    uint64_t waited_ns = now_ns() - began_ns;
+    atomic_fetch_add_explicit(counter, waited_ns, memory_order_relaxed);
+    mark_busy(1);
+    return waited_ns;
+}
+
+static CUresult refuse(CUresult result)
+{
+    mark_busy(-1u);
+    return result;
+}
+
+#define NO_STREAM ((CUstream)-1)
+
+/* Waits while the state holds the call back. */
+static CUresult pass(enum entry entry, CUstream stream, uint32_t *word)
+{
+    if (block_standing() == BLOCK_REFUSED)
+        return refuse(CUDA_ERROR_SYSTEM_NOT_READY);
+    if (!self.known) {
+        if (self.farewells >= PTHREAD_DESTRUCTOR_ITERATIONS)
+            return refuse(CUDA_ERROR_DEINITIALIZED); /* nobody would notice this thread's end */
+        know_thread();
+    }
+    for (;;) {
+        *word = look_at_word();
+        enum gate_state state = effective_state();
+        if (state == GATE_SHUT && self.passes)
+            return atomic_load(&contexts_released) ? refuse(CUDA_ERROR_DEINITIALIZED)
+                                                   : CUDA_SUCCESS;
+        if (state == GATE_SHUT && fault_code() != CUDA_SUCCESS)
+            return refuse(fault_code());
+        if (!holds[state][entry])
+            break;
+        if (state != GATE_SHUT && stream != NO_STREAM && capture_on(stream))
+            break;
+        park(*word, SLICE_NS, &slot->frozen_ns);
+    }
+    self.seen = may_skip() ? *word : 0;
+    return CUDA_SUCCESS;
+}
+
+/* --- grants -------------------------------------------------------------------------------- */
+
+static struct limits limits_now(void)
+{
+    const struct policy *policy = policy_now();
+    return (struct limits){
+        atomic_load_explicit(&policy->launches_per_s, memory_order_relaxed),
+        atomic_load_explicit(&policy->blocks_per_s, memory_order_relaxed),
+        atomic_load_explicit(&policy->inflight_cap, memory_order_relaxed),
+        atomic_load_explicit(&policy->duty_permille, memory_order_relaxed),
+    };
+}
+
+static void grant(struct amount amount)
+{
+    self.launches_granted = amount.launches;
+    self.blocks_granted = amount.blocks;
+    atomic_store_explicit(&self.launches_left, amount.launches, memory_order_relaxed);
+    atomic_store_explicit(&self.blocks_left, amount.blocks, memory_order_relaxed);
+}
+
+static struct amount left_of_grant(void)
+{
+    return (struct amount){
+        atomic_load_explicit(&self.launches_left, memory_order_relaxed),
+        atomic_load_explicit(&self.blocks_left, memory_order_relaxed),
+    };
+}
+
+static void give_back_grant(void)
+{
+    count_grant(&self);
+    struct limits limits = limits_now();
+    pace_credit(&pace, &limits, left_of_grant());
+    grant((struct amount){0, 0});
+}
+
+static uint32_t share_among(void)
+{
+    if (!self.launches) {
+        self.launches = true;
+        atomic_fetch_add(&launching_threads, 1);
+    }
+    return atomic_load_explicit(&launching_threads, memory_order_relaxed);
+}
+
+/* 0: granted, and the events before the launch are recorded. Else how long to wait. */
+static uint64_t ask(CUstream stream, struct amount asked, bool force)
+{
+    uint64_t now = now_ns();
+    struct limits limits = limits_now();
+    uint32_t threads = share_among();
+    pace_follow(&pace, &limits, now);
+    if (pace_measures(&limits))
+        batch_settle(&limits, now);
+    if (!force && !batch_allows(&limits, self.uncovered + asked.launches, threads, now))
+        return batch_nap_ns(&limits);
+    struct amount amount = pace_grant(&pace, &limits, asked, threads, self.random);
+    uint64_t delay_ns = force ? 0 : pace_delay_ns(&pace, &limits, amount, now);
+    if (delay_ns)
+        return delay_ns;
+    pace_charge(&pace, &limits, amount, now);
+    grant(amount);
+    take_of_grant(&self.launches_left, asked.launches);
+    take_of_grant(&self.blocks_left, asked.blocks);
+    count_grant(&self);
+    self.uncovered -= asked.launches;
+    self.stream = stream;
+    batch_open(stream, &limits, asked.launches);
+    return 0;
+}
+
+/* Another stream needs another look only where launches are measured. */
+static bool only_another_stream(CUstream stream, struct amount asked)
+{
+    struct limits limits = limits_now();
+    struct amount left = left_of_grant();
+    if (!gate_unchanged() || pace_measures(&limits) || left.launches < asked.launches ||
+        left.blocks < asked.blocks)
+        return false;
+    take_of_grant(&self.launches_left, asked.launches);
+    take_of_grant(&self.blocks_left, asked.blocks);
+    self.stream = stream;
+    return true;
+}
+
+static uint32_t next_random(uint32_t x)
+{
+    x ^= x << 13;
+    x ^= x >> 17;
+    return x ^ x << 5; /* xorshift, G. Marsaglia 2003 */
+}
+
+/* --- slow paths ---------------------------------------------------------------------------- */
+
+CUresult gate_wait_launch(CUstream stream, int64_t launches, int64_t blocks)
+{
+    struct amount asked = {launches, blocks};
+    take_of_grant(&self.launches_left, -launches); /* which the hot path has taken */
+    take_of_grant(&self.blocks_left, -blocks);
+    if (nested() || only_another_stream(stream, asked))
+        return CUDA_SUCCESS;
+    give_back_grant();
+    self.random = next_random(self.random);
+    for (uint64_t waited_ns = 0;;) {
+        uint32_t word;
+        CUresult result = pass(ENTRY_LAUNCH, stream, &word);
+        if (result != CUDA_SUCCESS || capture_on(stream))
+            return result;
+        uint64_t delay_ns = ask(stream, asked, waited_ns >= LIMIT_WAIT_NS);
+        if (!delay_ns)
+            return CUDA_SUCCESS;
+        waited_ns += park(word, delay_ns, &slot->throttled_ns);
+    }
+}
+
+CUresult gate_wait(enum entry entry)
+{
+    return gate_wait_stream(entry, NO_STREAM);
+}
+
+CUresult gate_wait_stream(enum entry entry, CUstream stream)
+{
+    if (nested())
+        return CUDA_SUCCESS;
+    /* Once it has seen the word, this thread's next launch would pass by limits of before. */
+    give_back_grant();
+    uint32_t word;
+    return pass(entry, stream, &word);
+}
+
+void gate_sync_point(void)
+{
+    count_grant(&self);
+    struct limits limits = limits_now();
+    if (pace_measures(&limits))
+        batch_settle(&limits, now_ns());
+}
