@@ -191,4 +191,5 @@ void allocations_forget_context(CUcontext context)
 void allocations_fork_child(void)
 {
     memset(shards, 0, sizeof shards);
+    pools_fork_child();
 }

@@ -59,5 +59,5 @@ void allocation_release(const struct allocation *allocation);
 /* The context has been destroyed, and with it what was allocated in it. */
 void allocations_forget_context(CUcontext context);
 
-/* In a child of fork, which holds nothing. */
+/* In a child of fork, which holds nothing; pools included. */
 void allocations_fork_child(void);

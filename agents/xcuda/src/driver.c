@@ -2,13 +2,13 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "block.h"
 #include "elf.h"
+#include "once.h"
 
 static CUresult before_driver(void)
 {
@@ -53,10 +53,8 @@ static struct library {
     const char *file;
     char prefix; /* of its functions' names */
     struct elf_object object;
-    _Atomic bool ready;
+    once found;
 } cuda = {.file = "libcuda.so", .prefix = 'c'}, nvml = {.file = "libnvidia-ml.so", .prefix = 'n'};
-
-static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;
 
 /* Hooks by the address of what they stand before: open addressing, filled once. */
 #define MAP_SIZE 1024
@@ -77,8 +75,8 @@ static void map_add(enum function function)
 }
 
 /* Keeps the library where it is: an application that opens the driver for a look, closes it and
- * opens it again would leave us with addresses of nothing. Not under our lock: the dynamic linker
- * holds its own while it runs constructors, and those may ask us for a function. */
+ * opens it again would leave us with addresses of nothing. Not while others wait for us: the dynamic
+ * linker holds its lock while it runs constructors, and those may ask us for a function. */
 static void pin(const struct elf_object *object)
 {
     void *(*open)(const char *, int) = libc_function("dlopen");
@@ -99,21 +97,22 @@ static void fill(struct library *library)
 
 static bool find(struct library *library)
 {
-    pthread_mutex_lock(&filling);
-    bool first = !library->ready && elf_find(library->file, &library->object);
-    if (first) {
+    struct elf_object object;
+    if (!elf_find(library->file, &object))
+        return false;
+    if (once_begin(&library->found)) {
+        library->object = object;
         fill(library);
-        atomic_store_explicit(&library->ready, true, memory_order_release);
+        once_end(&library->found);
+        pin(&object);
     }
-    pthread_mutex_unlock(&filling);
-    if (first)
-        pin(&library->object);
-    return library->ready;
+    return true;
 }
 
 static bool ready(struct library *library)
 {
-    return atomic_load_explicit(&library->ready, memory_order_acquire) || find(library);
+    return atomic_load_explicit(&library->found, memory_order_acquire) == ONCE_DONE ||
+           find(library);
 }
 
 bool driver_ready(void)

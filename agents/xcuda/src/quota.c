@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include "complain.h"
-#include "pools.h"
 
 /* stats->used: a change number above the units, so that a recount notices any change meanwhile. */
 #define UNIT_BITS 40
@@ -76,20 +75,6 @@ bool quota_try(enum block_kind kind, uint64_t bytes, bool force)
         atomic_fetch_add(&mine->used_bytes[kind], units * BLOCK_UNIT_BYTES);
     end_change(mine);
     return granted;
-}
-
-CUresult quota_reserve(enum block_kind kind, uint64_t bytes)
-{
-    if (__builtin_expect(quota_try(kind, bytes, false), 1))
-        return CUDA_SUCCESS;
-    policy_refresh();
-    slots_reap(stats);
-    quota_recount(stats);
-    pools_trim();
-    if (quota_try(kind, bytes, false))
-        return CUDA_SUCCESS;
-    atomic_fetch_add_explicit(&slot->denied, 1, memory_order_relaxed);
-    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Takes what is there and no more: a counter that falls below nothing reads as the memory of a whole
