@@ -4,7 +4,7 @@ PORT ?= 8000
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast thorough ml check docker-check lock clean demo-installed test-installed
+.PHONY: help demo test test-fast thorough ml xcuda bench-xcuda check docker-check lock clean demo-installed test-installed
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -33,6 +33,12 @@ check: test-installed ## lint, types, arrows between packages, migrations, Djang
 docker-check: test-installed ## lint the Dockerfiles, read the compose file with Compose itself
 	$(BIN)/hadolint --failure-threshold=style docker/*.Dockerfile
 	$(BIN)/docker-compose --env-file docker/example.env --file docker/compose.yaml --profile '*' config --quiet
+
+xcuda: ## build libxcuda.so, the stand-in driver and the tools into build/xcuda
+	@$(MAKE) --no-print-directory -C agents/xcuda
+
+bench-xcuda: test-installed ## what xCUDA costs and what it holds, on the stand-in driver
+	@$(BIN)/python -m tests.benchmarks.xcuda
 
 ml: test-installed ## add PyTorch, for a trained predictor: this version has none yet
 	$(BIN)/python -m pip install -r requirements/ml.txt
