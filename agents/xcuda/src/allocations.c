@@ -21,12 +21,15 @@ static struct shard {
     struct allocation *entries;
 } shards[1 << SHARD_BITS];
 
+/* Multiplied twice: addresses come in strides, and for every single factor there is a stride that
+ * it does not spread. */
 static uint64_t hash(enum space space, uint64_t value)
 {
-    return (value ^ (uint64_t)space << 56) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t mixed = (value ^ (uint64_t)space << 56) * UINT64_C(0x9e3779b97f4a7c15);
+    return (mixed ^ mixed >> 32) * UINT64_C(0xd6e8feb86659fd93);
 }
 
-/* Shards and places are chosen by different bits of the hash; the high ones are the good ones. */
+/* The highest bits spread best: they choose the shard, and the next ones the place in it. */
 static struct shard *shard_of(uint64_t hash)
 {
     return &shards[hash >> (64 - SHARD_BITS)];
@@ -34,7 +37,8 @@ static struct shard *shard_of(uint64_t hash)
 
 static uint64_t home(const struct shard *shard, const struct allocation *entry)
 {
-    return hash(entry->space, entry->value) >> 20 & (shard->capacity - 1);
+    uint64_t rest = hash(entry->space, entry->value) << SHARD_BITS;
+    return rest >> (64 - __builtin_ctzll(shard->capacity));
 }
 
 static uint64_t next(const struct shard *shard, uint64_t at)
