@@ -12,6 +12,7 @@
 #include "glibc.h"
 #include "graph.h"
 #include "helper.h"
+#include "signals.h"
 #include "lock.h"
 
 #define SLICE_NS (20 * NS_PER_MS)       /* a wait looks at the gate again at least this often */
@@ -306,6 +307,11 @@ static CUresult pass(enum entry entry, CUstream stream, uint32_t *word)
         if (self.farewells >= PTHREAD_DESTRUCTOR_ITERATIONS)
             return refuse(CUDA_ERROR_DEINITIALIZED); /* nobody would notice this thread's end */
         know_thread();
+    }
+    if (signals_kept() && !nested()) {
+        mark_busy(-1u);
+        signals_redeliver_here();
+        mark_busy(1);
     }
     for (;;) {
         *word = look_at_word();

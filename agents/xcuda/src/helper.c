@@ -209,7 +209,8 @@ static void look(uint64_t *slice_ns)
         gate_review();
     silence_before = silence;
     *slice_ns = steer(now, silence);
-    if (signals_redeliver() && *slice_ns > NS_PER_MS)
+    signals_redeliver();
+    if (signals_kept() && *slice_ns > NS_PER_MS)
         *slice_ns = NS_PER_MS;
 }
 
@@ -248,9 +249,11 @@ void helper_leave(void)
         return;
     gate_pass_self(true);
     wish.leaving = true;
-    helper_wake();
-    while (!atomic_load(&walk.finished))
-        futex_wait(&walk.finished, 0, SLICE_NS);
+    while (!atomic_load(&walk.finished)) {
+        if (!atomic_load(&walk.asked))
+            helper_wake();
+        futex_wait(&walk.finished, 0, NS_PER_MS);
+    }
 }
 
 /* --- starting -------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
  *
  * The application's handler never runs on top of the driver. A handler may end the process, or jump
  * out; with the driver's locks held below it nobody could wait for the work in flight. A signal that
- * comes while its thread is inside a hooked call is kept, and the helper offers it to that thread
- * again, every millisecond until it is outside.
+ * comes while its thread is inside a hooked call is kept until that thread's next call, before it
+ * enters the driver; and for a thread that makes none the helper tries again every millisecond.
  */
 #include "signals.h"
 
@@ -176,6 +176,7 @@ static void keep(struct kept *of, const siginfo_t *info)
     of->info = *info;
     atomic_store(&of->thread, (pid_t)syscall(SYS_gettid));
     atomic_store(&of->state, KEPT_WAITING);
+    self.seen = 0; /* the thread's next call takes the slow path, and finds it there */
 }
 
 static void on_signal(int number, siginfo_t *info, void *context)
@@ -217,14 +218,27 @@ static void offer(struct kept *of, int number)
     kill(getpid(), number);
 }
 
-bool signals_redeliver(void)
+void signals_redeliver(void)
+{
+    for (int i = 0; i < COUNT; i++)
+        offer(&kept[i], numbers[i]);
+}
+
+bool signals_kept(void)
 {
     bool any = false;
-    for (int i = 0; i < COUNT; i++) {
-        offer(&kept[i], numbers[i]);
-        any |= atomic_load(&kept[i].state) != KEPT_NONE;
-    }
+    for (int i = 0; i < COUNT; i++)
+        any |= atomic_load_explicit(&kept[i].state, memory_order_relaxed) != KEPT_NONE;
     return any;
+}
+
+/* A thread that signals itself runs the handler before the call returns. */
+void signals_redeliver_here(void)
+{
+    pid_t self_id = (pid_t)syscall(SYS_gettid);
+    for (int i = 0; i < COUNT; i++)
+        if (atomic_load(&kept[i].thread) == self_id)
+            offer(&kept[i], numbers[i]);
 }
 
 /* --- what the application sets and sees ------------------------------------------------------ */

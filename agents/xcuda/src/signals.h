@@ -9,9 +9,14 @@ void signals_install(void);
 /* True when the application has a handler of its own for the signal. */
 bool signals_handled(int number);
 
-/* Offers a signal that came while its thread was inside the driver to that thread again. Returns
- * true while there is one. For the helper. */
-bool signals_redeliver(void);
+/* Offers a signal that came while its thread was inside the driver to that thread again. For the
+ * helper, every so often while `signals_kept`. */
+void signals_redeliver(void);
+
+/* The same for a thread that has just entered the slow path of the gate, and so is not in the driver
+ * yet: whether any signal waits, and its handler if it is for this thread. */
+bool signals_kept(void);
+void signals_redeliver_here(void);
 
 /* Around fork: no other thread is changing a disposition at that moment; and in the child the
  * application's dispositions become the real ones. */
