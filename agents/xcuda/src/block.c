@@ -114,7 +114,8 @@ static void adopt(const struct block_policy *policy)
     slot->sequence = policy->sequence;
 }
 
-/* Copies the part under the sequence. False while the agent writes. */
+/* Copies the part under the sequence. False while the agent writes. Each field is loaded with its
+ * order kept, so the second look at the sequence comes last. */
 static bool copy_policy(struct block_policy *copy)
 {
     uint32_t before = atomic_load_explicit(&page->sequence, memory_order_acquire);
@@ -130,7 +131,6 @@ static bool copy_policy(struct block_policy *copy)
     copy->window_open = page->window_open;
     copy->exit_ms = page->exit_ms;
     copy->sequence = before;
-    atomic_thread_fence(memory_order_acquire);
     return !(before & 1) && page->sequence == before;
 }
 
