@@ -4,18 +4,19 @@ PORT ?= 8000
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast thorough ml xcuda bench-xcuda check docker-check lock clean demo-installed test-installed
+.PHONY: help demo test test-fast thorough ml xcuda xcuda-built bench-xcuda gpu-xcuda check docker-check lock clean
+.PHONY: demo-installed test-installed
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: demo-installed ## run a whole simulated cluster on http://127.0.0.1:8000 (PORT=8001: another port)
+demo: demo-installed xcuda-built ## run a whole simulated cluster on http://127.0.0.1:8000 (PORT=8001: another port)
 	@MUXFLOW_DEMO=1 MUXFLOW_VAR_DIR=var/demo PORT=$(PORT) exec $(BIN)/python manage.py demo
 
-test: test-installed ## the whole suite on real PostgreSQL, Redis and Chromium
+test: test-installed xcuda-built ## the whole suite on real PostgreSQL, Redis and Chromium
 	@$(BIN)/python -m tests
 
-test-fast: test-installed ## the unit tests, in under a minute
+test-fast: test-installed xcuda-built ## the unit tests, in under a minute
 	@$(BIN)/python -m tests js unit
 
 thorough: test-installed ## the randomised tests, with a hundred times the examples
@@ -40,6 +41,10 @@ xcuda: ## build libxcuda.so, the stand-in driver and the tools into build/xcuda
 bench-xcuda: test-installed ## what xCUDA costs and what it holds, on the stand-in driver
 	@$(BIN)/python -m tests.benchmarks.xcuda
 
+# Any Python 3.11 will do, best the one that has PyTorch; nothing is installed into it.
+gpu-xcuda: ## xCUDA on the real GPU of this machine (TRY=--stub: on the stand-in driver)
+	@$(PYTHON) -m tests.gpu $(TRY)
+
 ml: test-installed ## add PyTorch, for a trained predictor: this version has none yet
 	$(BIN)/python -m pip install -r requirements/ml.txt
 
@@ -62,6 +67,15 @@ clean: ## remove all that the above have made
 	rm -rf .venv node_modules var build .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf *.egg-info agents/*.egg-info agents/build
 	find agents console requirements tests workers -name __pycache__ -prune -exec rm -rf {} +
+
+# Whatever does not run xCUDA itself does without it, so a machine without a compiler is no failure.
+COMPILER := $(if $(filter default,$(origin CC)),gcc,$(CC))
+xcuda-built:
+	@if ! echo '#include <stdlib.h>' | $(COMPILER) -E - >/dev/null 2>&1; then \
+	    echo 'xCUDA is left out: no C compiler here (Debian, Ubuntu: apt install gcc libc6-dev).'; \
+	elif ! $(MAKE) --silent --no-print-directory --jobs=2 -C agents/xcuda; then \
+	    echo 'xCUDA is left out: it could not be built, for the reason above.'; \
+	fi
 
 demo-installed test-installed: %-installed:
 	@$(PYTHON) requirements/install.py $*

@@ -1,5 +1,12 @@
 # What a GPU node runs; alone, without the console's packages. Build from the root:
 #   docker build --file docker/agent.Dockerfile --tag muxflow-agent .
+# It carries libxcuda.so too, which is preloaded into jobs, also of older images: it asks for no
+# glibc after 2.27, and the build fails if that is not so.
+FROM gcc:12-bookworm AS xcuda
+WORKDIR /source
+COPY agents/xcuda agents/xcuda
+RUN make -C agents/xcuda lib symbols /built/xcuda-block OUT=/built
+
 FROM python:3.11-slim-bookworm AS packages
 WORKDIR /source
 COPY requirements/agent.txt requirements.txt
@@ -13,6 +20,8 @@ RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/muxflow-agent
 ENV PATH=/venv/bin:$PATH \
     PYTHONUNBUFFERED=1
 COPY --from=packages /venv /venv
+COPY --from=xcuda /built/libxcuda.so /usr/local/lib/muxflow/
+COPY --from=xcuda /built/xcuda-block /usr/local/bin/
 USER 10001
 # Identity, spool and the ids of placements that once started: they must outlive the container.
 VOLUME /var/lib/muxflow-agent

@@ -36,8 +36,12 @@ def build(project: Path, wheels: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(wheel)
 
 
+def sources(wheel: zipfile.ZipFile) -> list[str]:
+    return [name for name in wheel.namelist() if ".dist-info/" not in name]
+
+
 def packages(wheel: zipfile.ZipFile) -> set[str]:
-    return {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" not in name}
+    return {name.partition("/")[0] for name in sources(wheel)}
 
 
 def read(wheel: zipfile.ZipFile, ending: str) -> str:
@@ -52,6 +56,7 @@ def test_the_agent_alone_owns_the_package_agents(source, tmp_path):
     assert not [
         name for name in wheel.namelist() if name.startswith(("agents/stub", "agents/xcuda"))
     ]
+    assert {Path(name).suffix for name in sources(wheel)} == {".py"}
     assert "muxflow-agent = agents.__main__:main" in read(wheel, "entry_points.txt")
 
 
