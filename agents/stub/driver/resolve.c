@@ -20,13 +20,19 @@ struct entry {
 #define ENTRY(base, version, per_thread, symbol)                                                   \
     extern const char NAME(base, version, per_thread)[] __asm__(#symbol);
 #include "entry_points.inc"
+#include "graphics_points.inc"
 #undef ENTRY
-
-/* In the order of base name, version, stream. */
-static const struct entry entries[] = {
 #define ENTRY(base, version, per_thread, symbol)                                                   \
     {#base, version, per_thread, NAME(base, version, per_thread)},
+
+/* Each in the order of base name, version, stream. An entry without a name ends it. */
+static const struct entry entries[] = {
 #include "entry_points.inc"
+    {0},
+};
+static const struct entry graphics[] = {
+#include "graphics_points.inc"
+    {0},
 };
 
 static int by_base(const void *name, const void *entry)
@@ -34,18 +40,19 @@ static int by_base(const void *name, const void *entry)
     return strcmp(name, ((const struct entry *)entry)->base);
 }
 
-static const struct entry *first_of(const char *base)
+static const struct entry *first_in(const struct entry *table, size_t size, const char *base)
 {
     const struct entry *found =
-        bsearch(base, entries, sizeof entries / sizeof *entries, sizeof *entries, by_base);
-    while (found && found > entries && strcmp(found[-1].base, base) == 0)
+        bsearch(base, table, size / sizeof *table - 1, sizeof *table, by_base);
+    while (found && found > table && strcmp(found[-1].base, base) == 0)
         found--;
     return found;
 }
 
-static bool is_of(const struct entry *at, const char *base)
+static const struct entry *first_of(const char *base)
 {
-    return at < entries + sizeof entries / sizeof *entries && strcmp(at->base, base) == 0;
+    const struct entry *found = first_in(entries, sizeof entries, base);
+    return found ? found : first_in(graphics, sizeof graphics, base);
 }
 
 /* The newest that is not newer than asked for; of its per-thread kind where that is wanted and
@@ -54,7 +61,7 @@ static const struct entry *newest(const struct entry *at, const char *base, int 
                                   int per_thread)
 {
     const struct entry *best = NULL;
-    for (; is_of(at, base); at++)
+    for (; at->base && strcmp(at->base, base) == 0; at++)
         if (at->per_thread == per_thread && at->version <= version &&
             (!best || at->version > best->version))
             best = at;

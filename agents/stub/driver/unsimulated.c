@@ -12,3 +12,4 @@
     __asm__(".weak " #symbol "\n.set " #symbol ", none_" #base "_" #version "_" #per_thread);
 
 #include "entry_points.inc"
+#include "graphics_points.inc"

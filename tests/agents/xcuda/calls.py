@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import sys
 from ctypes import byref, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
 __all__ = ["GIB", "MIB", "Cuda", "byref", "c_float", "c_int", "c_size_t", "c_uint32", "c_uint64"]
@@ -81,7 +82,7 @@ def _wide(argument):
 
 
 def tell(**values) -> None:
-    print(json.dumps(values))
+    sys.stdout.write(json.dumps(values) + "\n")
 
 
 cuda = Cuda()
