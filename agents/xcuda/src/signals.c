@@ -191,12 +191,12 @@ static void on_signal(int number, siginfo_t *info, void *context)
         if (take_kept(&kept[index], &original))
             info = &original;
         helper_stop(number, function != SIG_DFL);
+        errno = before;
         if (function != SIG_DFL && gate_inside())
             keep(&kept[index], info);
         else
             run(take_disposition(&dispositions[index]), number, info, context);
     }
-    errno = before;
 }
 
 bool signals_at_home(void)
@@ -325,6 +325,11 @@ PUBLIC int sigaction(int number, const struct sigaction *action, struct sigactio
     return change(number, action, old);
 }
 
+PUBLIC int __sigaction(int number, const struct sigaction *action, struct sigaction *old)
+{
+    return change(number, action, old);
+}
+
 PUBLIC handler *signal(int number, handler *function)
 {
     static void *_Atomic found;
@@ -338,12 +343,22 @@ PUBLIC handler *bsd_signal(int number, handler *function)
     return signal(number, function);
 }
 
+PUBLIC handler *ssignal(int number, handler *function)
+{
+    return signal(number, function);
+}
+
 PUBLIC handler *__sysv_signal(int number, handler *function)
 {
     static void *_Atomic found;
     if (index_of(number) < 0)
         return ((handler * (*)(int, handler *)) real(&found, "__sysv_signal"))(number, function);
     return change_handler(number, function, SA_RESETHAND | SA_NODEFER, false);
+}
+
+PUBLIC handler *sysv_signal(int number, handler *function)
+{
+    return __sysv_signal(number, function);
 }
 
 PUBLIC handler *sigset(int number, handler *function)
