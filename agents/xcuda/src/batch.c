@@ -18,8 +18,7 @@ struct bracket {
     struct bracket *next;
     CUcontext context; /* of its events */
     CUevent begin, end;
-    int64_t sampled;  /* launches between the events; 0: they say nothing about time */
-    int64_t launches; /* that are done with it */
+    struct sample sample; /* `launches` are done with it; `sampled` is 0 when it has no time */
 };
 
 struct pace pace;
@@ -84,7 +83,7 @@ static struct bracket *take_for_current_context(void)
     return bracket;
 }
 
-void batch_open(CUstream stream, const struct limits *limits, int64_t launches)
+void batch_open(CUstream stream, const struct limits *limits, uint64_t kernel, int64_t launches)
 {
     if (!pace_measures(limits)) {
         self.uncovered = 0;
@@ -94,10 +93,9 @@ void batch_open(CUstream stream, const struct limits *limits, int64_t launches)
     self.uncovered += launches;
     if (!bracket)
         return;
-    bracket->launches = self.uncovered;
-    bracket->sampled =
-        BORROWED(cuEventRecord)(bracket->begin, stream) == CUDA_SUCCESS ? launches : 0;
-    atomic_fetch_add_explicit(&inflight, (uint64_t)bracket->launches, memory_order_relaxed);
+    bool begun = BORROWED(cuEventRecord)(bracket->begin, stream) == CUDA_SUCCESS;
+    bracket->sample = (struct sample){kernel, 0, begun ? launches : 0, self.uncovered};
+    atomic_fetch_add_explicit(&inflight, (uint64_t)bracket->sample.launches, memory_order_relaxed);
     self.uncovered = 0;
     self.bracket = bracket;
 }
@@ -109,7 +107,7 @@ void batch_close(CUstream stream, CUresult result)
     /* An event that was not recorded counts as done. */
     if (result != CUDA_SUCCESS ||
         BORROWED(cuEventRecord)(bracket->end, stream) != CUDA_SUCCESS)
-        bracket->sampled = 0;
+        bracket->sample.sampled = 0;
     bracket->next = atomic_load_explicit(&closed, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&closed, &bracket->next, bracket,
                                                   memory_order_release, memory_order_relaxed))
@@ -139,20 +137,22 @@ static struct bracket *unlink_pending(struct bracket **at)
     *at = bracket->next;
     if (!*at)
         pending_end = at;
-    atomic_fetch_sub_explicit(&inflight, (uint64_t)bracket->launches, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&inflight, (uint64_t)bracket->sample.launches, memory_order_relaxed);
     return bracket;
 }
 
-static void measure(struct bracket *bracket)
+static void measure(struct bracket *bracket, const struct limits *limits, uint64_t now_ns)
 {
     float ms;
-    if (bracket->sampled &&
-        BORROWED(cuEventElapsedTime)(&ms, bracket->begin, bracket->end) == CUDA_SUCCESS && ms >= 0)
-        unreported_busy_ns +=
-            pace_observe(&pace, (uint64_t)((double)ms * 1e6), bracket->sampled, bracket->launches);
+    if (!bracket->sample.sampled ||
+        BORROWED(cuEventElapsedTime)(&ms, bracket->begin, bracket->end) != CUDA_SUCCESS || ms < 0)
+        return;
+    bracket->sample.device_ns = (uint64_t)((double)ms * 1e6);
+    unreported_busy_ns += pace_observe(&pace, limits, bracket->sample, now_ns);
 }
 
-static void finish(struct bracket **at, CUresult result, uint64_t now_ns)
+static void finish(struct bracket **at, CUresult result, const struct limits *limits,
+                   uint64_t now_ns)
 {
     struct bracket *bracket = unlink_pending(at);
     atomic_store_explicit(&progress_ns, now_ns, memory_order_relaxed);
@@ -161,18 +161,18 @@ static void finish(struct bracket **at, CUresult result, uint64_t now_ns)
         free(bracket); /* its events are not to be trusted any more */
         return;
     }
-    measure(bracket);
+    measure(bracket, limits, now_ns);
     bracket->next = spare;
     spare = bracket;
 }
 
-static void look(uint64_t now_ns)
+static void look(const struct limits *limits, uint64_t now_ns)
 {
     int unfinished = 0;
     for (struct bracket **at = &pending; *at && unfinished < LOOK_AHEAD;) {
         CUresult result = BORROWED(cuEventQuery)((*at)->end);
         if (result != CUDA_ERROR_NOT_READY) {
-            finish(at, result, now_ns);
+            finish(at, result, limits, now_ns);
         } else {
             unfinished++;
             at = &(*at)->next;
@@ -200,7 +200,7 @@ void batch_settle(const struct limits *limits, uint64_t now_ns)
         return;
     if (!capture_any()) {
         collect_closed();
-        look(now_ns);
+        look(limits, now_ns);
         report(now_ns);
     }
     pace_control(&pace, limits, now_ns);

@@ -378,7 +378,7 @@ static uint32_t share_among(void)
 }
 
 /* 0: granted, and the events before the launch are recorded. Else how long to wait. */
-static uint64_t ask(CUstream stream, struct amount asked, bool force)
+static uint64_t ask(const void *what, CUstream stream, struct amount asked, bool force)
 {
     uint64_t now = now_ns();
     struct limits limits = limits_now();
@@ -399,7 +399,9 @@ static uint64_t ask(CUstream stream, struct amount asked, bool force)
     count_grant(&self);
     self.uncovered -= asked.launches;
     self.stream = stream;
-    batch_open(stream, &limits, asked.launches);
+    /* The same function in another grid is another kernel as far as time goes. */
+    batch_open(stream, &limits, (uint64_t)(uintptr_t)what ^ (uint64_t)asked.blocks << 48,
+               asked.launches);
     return 0;
 }
 
@@ -426,7 +428,7 @@ static uint32_t next_random(uint32_t x)
 
 /* --- slow paths ---------------------------------------------------------------------------- */
 
-CUresult gate_wait_launch(CUstream stream, int64_t launches, int64_t blocks)
+CUresult gate_wait_launch(const void *what, CUstream stream, int64_t launches, int64_t blocks)
 {
     struct amount asked = {launches, blocks};
     take_of_grant(&self.launches_left, -launches); /* which the hot path has taken */
@@ -440,7 +442,7 @@ CUresult gate_wait_launch(CUstream stream, int64_t launches, int64_t blocks)
         CUresult result = pass(ENTRY_LAUNCH, stream, &word);
         if (result != CUDA_SUCCESS || capture_on(stream))
             return result;
-        uint64_t delay_ns = ask(stream, asked, waited_ns >= LIMIT_WAIT_NS);
+        uint64_t delay_ns = ask(what, stream, asked, waited_ns >= LIMIT_WAIT_NS);
         if (!delay_ns)
             return CUDA_SUCCESS;
         waited_ns += park(word, delay_ns, &slot->throttled_ns);

@@ -61,7 +61,7 @@ extern HIDDEN _Thread_local struct thread self __attribute__((tls_model("initial
 
 /* Slow paths. Return CUDA_SUCCESS when the call may go on (busy is set), else what to return
  * (busy is not set). */
-CUresult gate_wait_launch(CUstream stream, int64_t launches, int64_t blocks);
+CUresult gate_wait_launch(const void *what, CUstream stream, int64_t launches, int64_t blocks);
 CUresult gate_wait(enum entry entry);
 CUresult gate_wait_stream(enum entry entry, CUstream stream);
 void batch_close(CUstream stream, CUresult result);
@@ -89,15 +89,17 @@ static inline bool take_of_grant(_Atomic int64_t *left, int64_t amount)
     return rest >= 0;
 }
 
-/* `stream`: as the driver would be told it by a function without _ptsz. */
-static inline CUresult enter_launch(CUstream stream, int64_t launches, int64_t blocks)
+/* `what`: the kernel or graph; `stream`: as a function without _ptsz would be told it. */
+static inline CUresult enter_launch(const void *what, CUstream stream, int64_t launches,
+                                    int64_t blocks)
 {
     mark_busy(1);
     bool pass = gate_unchanged();
     pass &= take_of_grant(&self.launches_left, launches);
     pass &= take_of_grant(&self.blocks_left, blocks);
     pass &= self.stream == stream;
-    return __builtin_expect(pass, 1) ? CUDA_SUCCESS : gate_wait_launch(stream, launches, blocks);
+    return __builtin_expect(pass, 1) ? CUDA_SUCCESS
+                                     : gate_wait_launch(what, stream, launches, blocks);
 }
 
 static inline CUresult enter(enum entry entry)

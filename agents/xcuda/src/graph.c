@@ -332,7 +332,7 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
     CUresult name(CUgraphExec exec, CUstream stream)                            \
     {                                                                           \
         struct amount cost = graph_cost(exec);                                  \
-        CUresult result = enter_launch(stream_of(stream), cost.launches, cost.blocks); \
+        CUresult result = enter_launch(exec, stream_of(stream), cost.launches, cost.blocks); \
         return result ? result                                                  \
                       : leave_launch(stream_of(stream), REAL(name)(exec, stream)); \
     }

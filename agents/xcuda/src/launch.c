@@ -9,7 +9,7 @@
                   CUstream stream, void **parameters, void **extra)                              \
     {                                                                                            \
         CUresult result =                                                                        \
-            enter_launch(stream_of(stream), 1, grid_blocks(grid_x, grid_y, grid_z));             \
+            enter_launch(kernel, stream_of(stream), 1, grid_blocks(grid_x, grid_y, grid_z));             \
         if (__builtin_expect(result != CUDA_SUCCESS, 0))                                         \
             return result;                                                                       \
         return leave_launch(stream_of(stream),                                                   \
@@ -25,7 +25,7 @@ KERNEL(cuLaunchKernel_ptsz, per_thread_stream)
                   CUstream stream, void **parameters)                                            \
     {                                                                                            \
         CUresult result =                                                                        \
-            enter_launch(stream_of(stream), 1, grid_blocks(grid_x, grid_y, grid_z));             \
+            enter_launch(kernel, stream_of(stream), 1, grid_blocks(grid_x, grid_y, grid_z));             \
         if (result != CUDA_SUCCESS)                                                              \
             return result;                                                                       \
         return leave_launch(stream_of(stream),                                                   \
@@ -45,7 +45,7 @@ static int64_t config_blocks(const CUlaunchConfig *config)
                   void **extra)                                                                  \
     {                                                                                            \
         CUstream stream = stream_of(config ? config->hStream : NULL);                            \
-        CUresult result = enter_launch(stream, 1, config_blocks(config));                        \
+        CUresult result = enter_launch(kernel, stream, 1, config_blocks(config));                        \
         if (result != CUDA_SUCCESS)                                                              \
             return result;                                                                       \
         return leave_launch(stream, REAL(name)(config, kernel, parameters, extra));              \
@@ -60,7 +60,7 @@ CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned
     for (unsigned i = 0; list && i < count; i++)
         blocks += grid_blocks(list[i].gridDimX, list[i].gridDimY, list[i].gridDimZ);
     CUstream stream = list && count ? list[0].hStream : NULL;
-    CUresult result = enter_launch(stream, count, blocks);
+    CUresult result = enter_launch(list ? list->function : NULL, stream, count, blocks);
     if (result != CUDA_SUCCESS)
         return result;
     return leave_launch(stream, REAL(cuLaunchCooperativeKernelMultiDevice)(list, count, flags));
@@ -75,19 +75,19 @@ static int64_t area(int width, int height)
 
 CUresult cuLaunch(CUfunction kernel)
 {
-    CUresult result = enter_launch(NULL, 1, 1);
+    CUresult result = enter_launch(kernel, NULL, 1, 1);
     return result ? result : leave_launch(NULL, REAL(cuLaunch)(kernel));
 }
 
 CUresult cuLaunchGrid(CUfunction kernel, int width, int height)
 {
-    CUresult result = enter_launch(NULL, 1, area(width, height));
+    CUresult result = enter_launch(kernel, NULL, 1, area(width, height));
     return result ? result : leave_launch(NULL, REAL(cuLaunchGrid)(kernel, width, height));
 }
 
 CUresult cuLaunchGridAsync(CUfunction kernel, int width, int height, CUstream stream)
 {
-    CUresult result = enter_launch(stream, 1, area(width, height));
+    CUresult result = enter_launch(kernel, stream, 1, area(width, height));
     return result ? result
                   : leave_launch(stream, REAL(cuLaunchGridAsync)(kernel, width, height, stream));
 }

@@ -20,6 +20,8 @@ static uint64_t minus(uint64_t a, uint64_t b)
 
 /* --- what a launch costs ------------------------------------------------------------------- */
 
+#define DUTY_DEBT_NS (PACE_DUTY_FLOOR_NS - PACE_DUTY_BURST_NS)
+
 struct price {
     uint64_t cost_ns, burst_ns, debt_ns;
 };
@@ -68,7 +70,7 @@ static struct price price(const struct pace *pace, const struct limits *limits, 
     default: /* with so little debt, one launch in the floor's time passes however long it takes */
         return (struct price){
             cost(amount.launches, launch_ns(pace) * WHOLE_PPM, share_ppm(pace, limits)),
-            PACE_DUTY_BURST_NS, PACE_DUTY_FLOOR_NS - PACE_DUTY_BURST_NS};
+            PACE_DUTY_BURST_NS, DUTY_DEBT_NS};
     }
 }
 
@@ -96,20 +98,21 @@ uint64_t pace_delay_ns(struct pace *pace, const struct limits *limits, struct am
     return longest;
 }
 
+static void charge(_Atomic uint64_t *paid_ns, struct price of, uint64_t now_ns)
+{
+    uint64_t paid = atomic_load_explicit(paid_ns, memory_order_relaxed), then;
+    do
+        then = smaller(spent_until(paid, now_ns, of.burst_ns) + of.cost_ns, now_ns + of.debt_ns);
+    while (!atomic_compare_exchange_weak_explicit(paid_ns, &paid, then, memory_order_relaxed,
+                                                  memory_order_relaxed));
+}
+
 void pace_charge(struct pace *pace, const struct limits *limits, struct amount amount,
                  uint64_t now_ns)
 {
-    for (int bucket = 0; bucket < PACE_BUCKETS; bucket++) {
-        if (!limited(limits, bucket))
-            continue;
-        struct price of = price(pace, limits, bucket, amount);
-        uint64_t paid = atomic_load_explicit(&pace->paid_ns[bucket], memory_order_relaxed), then;
-        do
-            then = smaller(spent_until(paid, now_ns, of.burst_ns) + of.cost_ns,
-                           now_ns + of.debt_ns);
-        while (!atomic_compare_exchange_weak_explicit(&pace->paid_ns[bucket], &paid, then,
-                                                      memory_order_relaxed, memory_order_relaxed));
-    }
+    for (int bucket = 0; bucket < PACE_BUCKETS; bucket++)
+        if (limited(limits, bucket))
+            charge(&pace->paid_ns[bucket], price(pace, limits, bucket, amount), now_ns);
 }
 
 void pace_credit(struct pace *pace, const struct limits *limits, struct amount amount)
@@ -219,15 +222,40 @@ bool pace_inflight_allows(const struct pace *pace, const struct limits *limits, 
 #define GAIN_I 0.25
 #define STEP 0.25
 
-uint64_t pace_observe(struct pace *pace, uint64_t device_ns, int64_t sampled, int64_t launches)
+#define SLOWED_PERCENT 112 /* of its time alone: what a device does by itself is mostly less */
+#define LEARN 4            /* of a shorter time, one part in so many is believed at once, */
+#define FORGET 1024        /* of a longer one, one in so many */
+
+/* Whether something slowed the kernel down: its time alone is near the least that was seen. */
+static bool slowed(struct pace *pace, uint64_t kernel, uint64_t each_ns)
 {
-    if (sampled <= 0)
+    uint64_t hash = kernel * UINT64_C(0x9E3779B97F4A7C15) >> 32;
+    __typeof__(pace->known[0]) *known = &pace->known[hash % PACE_KERNELS];
+    if (known->kernel != kernel) {
+        known->kernel = kernel;
+        known->alone_ns = each_ns;
+    }
+    bool slow = each_ns * 100 > known->alone_ns * SLOWED_PERCENT;
+    if (each_ns < known->alone_ns)
+        known->alone_ns -= (known->alone_ns - each_ns) / LEARN;
+    else
+        known->alone_ns += (each_ns - known->alone_ns) / FORGET;
+    return slow;
+}
+
+uint64_t pace_observe(struct pace *pace, const struct limits *limits, struct sample sample,
+                      uint64_t now_ns)
+{
+    if (sample.sampled <= 0)
         return 0;
-    uint64_t each = larger(device_ns / (uint64_t)sampled, 1);
+    uint64_t each = larger(sample.device_ns / (uint64_t)sample.sampled, 1);
     uint64_t mean = launch_ns(pace);
     mean = mean ? mean - mean / 8 + each / 8 : each;
     atomic_store_explicit(&pace->launch_ns, larger(mean, 1), memory_order_relaxed);
-    uint64_t busy = each * (uint64_t)launches;
+    if (limited(limits, PACE_DEVICE) && slowed(pace, sample.kernel, each))
+        charge(&pace->paid_ns[PACE_DEVICE],
+               (struct price){PACE_YIELD * sample.device_ns, 0, DUTY_DEBT_NS}, now_ns);
+    uint64_t busy = each * (uint64_t)sample.launches;
     pace->busy_ns += busy;
     pace->samples++;
     return busy;

@@ -11,7 +11,9 @@
  *
  * The duty is held by a bucket of time on the device, in which a launch costs its measured mean
  * time / share, and a PI controller that moves the share until the measured part of time with
- * work on the device is the duty asked for.
+ * work on the device is the duty asked for. A launch that took longer than the same kernel is known
+ * to take was in somebody's way: it costs PACE_YIELD times its time more, so that while another
+ * client is at work ours has about a tenth of the device, and makes up for it when that one rests.
  */
 #pragma once
 
@@ -26,6 +28,8 @@
 #define PACE_GRANT_UNLIMITED 1024
 #define PACE_DUTY_BURST_NS UINT64_C(2000000)
 #define PACE_DUTY_FLOOR_NS UINT64_C(50000000) /* one launch in this time passes any duty */
+#define PACE_YIELD 10
+#define PACE_KERNELS 256 /* whose time alone is remembered */
 #define PACE_PERIOD_NS UINT64_C(20000000)     /* of the controller */
 #define PACE_PERIOD_LONGEST_NS UINT64_C(200000000) /* when no launch ends in a shorter one */
 #define PACE_FULL_DUTY 1000
@@ -52,6 +56,9 @@ struct pace {
     uint64_t busy_ns;       /* measured in it */
     uint64_t samples;
     double error; /* of the period before */
+    struct {
+        uint64_t kernel, alone_ns;
+    } known[PACE_KERNELS];
 };
 
 struct amount {
@@ -82,8 +89,16 @@ void pace_follow(struct pace *pace, const struct limits *limits, uint64_t now_ns
 bool pace_inflight_allows(const struct pace *pace, const struct limits *limits, uint64_t inflight,
                           int64_t launches, uint32_t threads);
 
-/* `sampled` launches took `device_ns`, and stand for `launches` in all. Returns what these took. */
-uint64_t pace_observe(struct pace *pace, uint64_t device_ns, int64_t sampled, int64_t launches);
+/* Of `kernel`, whatever number stands for one, `sampled` launches took `device_ns`; together with
+ * others that were not timed they stand for `launches`. */
+struct sample {
+    uint64_t kernel, device_ns;
+    int64_t sampled, launches;
+};
+
+/* Returns how long all that it stands for kept the device busy. */
+uint64_t pace_observe(struct pace *pace, const struct limits *limits, struct sample sample,
+                      uint64_t now_ns);
 
 /* Ends the controller's period when it is over: the share follows a duty that has changed at once,
  * and otherwise takes a step of a PI controller. */

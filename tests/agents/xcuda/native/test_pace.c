@@ -233,6 +233,12 @@ static void no_more_is_in_flight_than_the_cap(void)
 
 /* --- the duty ---------------------------------------------------------------------------------- */
 
+static void observe(struct program *program, uint64_t each_ns, int64_t launches)
+{
+    struct sample sample = {7, each_ns, 1, launches};
+    pace_observe(&program->pace, &program->limits, sample, program->now_ns);
+}
+
 /* A device that runs one launch after the other, each for `launch_us`; a program that launches
  * whenever it may and rests `rest_us` between. Returns the busy part of the last half. */
 static double busy_part(uint32_t duty_permille, double launch_us, double rest_us, double seconds,
@@ -259,7 +265,7 @@ static double busy_part(uint32_t duty_permille, double launch_us, double rest_us
             busy_ns += took;
         if (free_ns > (double)it.now_ns + 20 * MS) /* it waits for a place in flight */
             it.now_ns = (uint64_t)(free_ns - 20 * MS);
-        pace_observe(&it.pace, (uint64_t)each, 1, grant.launches);
+        observe(&it, (uint64_t)each, grant.launches);
         it.now_ns += (uint64_t)(rest_us * 1e3) + 1000;
     }
     return busy_ns / (end - half);
@@ -285,6 +291,48 @@ static void the_duty_is_met_again_when_launches_become_slower(void)
     CHECK(got > 0.25 && got < 0.35, "%.3f", got);
 }
 
+/* Another client makes every launch a half slower for a while, then rests. */
+static void a_slowed_kernel_gives_way_until_it_is_not(void)
+{
+    struct program it = program(UNLIMITED);
+    it.limits.duty_permille = 400;
+    uint64_t launched[2] = {0};
+    for (uint64_t end = it.now_ns + NS_PER_S; it.now_ns < end;) {
+        bool neighbour = it.now_ns / (50 * MS) % 2;
+        pace_control(&it.pace, &it.limits, it.now_ns);
+        uint64_t before = it.launched;
+        launch(&it, 1);
+        uint64_t each = neighbour ? 300000 : 200000;
+        launched[neighbour] += (it.launched - before) * each;
+        it.now_ns += (it.launched - before) * each;
+        observe(&it, each, (int64_t)(it.launched - before));
+    }
+    double beside = (double)launched[1] / (double)(NS_PER_S / 2);
+    double alone = (double)launched[0] / (double)(NS_PER_S / 2);
+    CHECK(beside < 0.15, "%.3f of the time beside another", beside);
+    CHECK(alone > 0.5, "%.3f of the time alone", alone);
+}
+
+/* Clocks that fall for good must not look like a neighbour for ever. */
+static void a_kernel_that_stays_slower_is_normal_in_the_end(void)
+{
+    struct pace pace = {0};
+    CHECK(!slowed(&pace, 7, 100000), "the first is not");
+    CHECK(slowed(&pace, 7, 130000), "the next is");
+    for (int i = 0; i < 3 * FORGET; i++)
+        slowed(&pace, 7, 130000);
+    CHECK(!slowed(&pace, 7, 130000), "%" PRIu64, pace.known[0].alone_ns);
+}
+
+static void kernels_are_told_apart(void)
+{
+    struct pace pace = {0};
+    for (int i = 0; i < 10; i++) {
+        CHECK(!slowed(&pace, 1000, 10000), "the short one");
+        CHECK(!slowed(&pace, 2000, 90000), "the long one");
+    }
+}
+
 /* A program that itself leaves the device idle must not save up a share for later. */
 static void a_share_that_nobody_waits_for_does_not_grow(void)
 {
@@ -292,7 +340,7 @@ static void a_share_that_nobody_waits_for_does_not_grow(void)
     it.limits.duty_permille = 500;
     for (int period = 0; period < 100; period++) {
         pace_control(&it.pace, &it.limits, it.now_ns);
-        pace_observe(&it.pace, 1000, 1, 1);
+        observe(&it, 1000, 1);
         it.now_ns += 21 * MS;
     }
     CHECK(it.pace.share_ppm < 510000, "%u", it.pace.share_ppm);
@@ -307,7 +355,7 @@ static void no_step_is_larger_than_a_quarter(void)
         double before = it.pace.share_ppm;
         it.pace.duty_delays = true;
         if (below(2))
-            pace_observe(&it.pace, below(60) * MS, 1, 1);
+            observe(&it, below(60) * MS, 1);
         it.now_ns += 20 * MS + below(300) * MS;
         pace_control(&it.pace, &it.limits, it.now_ns);
         double ratio = it.pace.share_ppm / before;
@@ -323,7 +371,7 @@ static void the_floor_keeps_every_program_alive(void)
     it.pace.launch_ns = 10 * NS_PER_S;
     for (int i = 0; i < 100; i++) {
         pace_control(&it.pace, &it.limits, it.now_ns);
-        pace_observe(&it.pace, 10 * NS_PER_S, 1, 1);
+        observe(&it, 10 * NS_PER_S, 1);
         uint64_t before = it.now_ns;
         launch(&it, 1);
         CHECK(it.now_ns - before <= PACE_DUTY_FLOOR_NS + MS, "%" PRIu64, it.now_ns - before);
@@ -389,6 +437,9 @@ int main(void)
     no_more_is_in_flight_than_the_cap();
     the_duty_is_met();
     the_duty_is_met_again_when_launches_become_slower();
+    a_slowed_kernel_gives_way_until_it_is_not();
+    a_kernel_that_stays_slower_is_normal_in_the_end();
+    kernels_are_told_apart();
     a_share_that_nobody_waits_for_does_not_grow();
     no_step_is_larger_than_a_quarter();
     the_floor_keeps_every_program_alive();
