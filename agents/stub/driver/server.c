@@ -171,7 +171,9 @@ static void undefined(struct server *server, int culprit)
 static void died(struct server *server, int seat)
 {
     struct server_client *client = &server->client[seat];
-    if (client->unseen) {
+    if (client->error) {
+        server->exits_failed += 1;
+    } else if (client->unseen) {
         server->exits_unsafe += 1;
         server->exits_in_flight += gpu_in_flight(&server->gpu.client[seat]) > 0;
         server->last_unsafe_pid = (uint32_t)client->owner;

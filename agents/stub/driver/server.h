@@ -38,7 +38,8 @@ struct server {
     uint64_t clients_seen;
     uint64_t exits_released;      /* had given its contexts back */
     uint64_t exits_idle;          /* had seen its work finish */
-    uint64_t exits_unsafe;        /* neither */
+    uint64_t exits_failed;        /* had been told of an error, after which nothing is left to do */
+    uint64_t exits_unsafe;        /* none of these */
     uint64_t exits_in_flight;     /* of the unsafe: work was still running when it was found */
     uint64_t faults;
     int32_t last_fault;

@@ -4,6 +4,8 @@
  * device itself is asked how much it holds; more than the quota is one over-quota event. (STUB_WATCH
  * counts them at the device as well, at every single allocation.)
  */
+#include <sched.h>
+
 #include "reach.h"
 
 enum { DEVICE, ASYNC, PHYSICAL, MANAGED, WAYS };
@@ -71,6 +73,8 @@ int main(int count, char **arguments)
         granted += 1;
         used(&device, &own);
         over += device > quota;
+        if (rand_r(&seed) % 16 == 0)
+            sched_yield(); /* let the other one run while this one holds its memory */
         give(way, at);
     }
     used(&device, &own);

@@ -12,7 +12,7 @@ static void restart(struct server *server)
     server->state = SERVER_ACTIVE;
     server->restarts += 1;
     server->clients_seen = server->faults = 0;
-    server->exits_released = server->exits_idle = 0;
+    server->exits_released = server->exits_idle = server->exits_failed = 0;
     server->exits_unsafe = server->exits_in_flight = 0;
     server->over_watch = 0;
     server->peak_bytes = server->used_bytes;
@@ -44,10 +44,10 @@ static void print(const struct server *server)
             first = false;
         }
     printf("], \"clients_seen\": %lu, \"exits_released\": %lu, \"exits_idle\": %lu, "
-           "\"exits_unsafe\": %lu, \"exits_in_flight\": %lu, \"last_unsafe_pid\": %u, "
+           "\"exits_failed\": %lu, \"exits_unsafe\": %lu, \"exits_in_flight\": %lu, \"last_unsafe_pid\": %u, "
            "\"faults\": %lu, \"last_fault\": %d, \"restarts\": %u, ",
-           server->clients_seen, server->exits_released, server->exits_idle, server->exits_unsafe,
-           server->exits_in_flight, server->last_unsafe_pid, server->faults, server->last_fault,
+           server->clients_seen, server->exits_released, server->exits_idle, server->exits_failed,
+           server->exits_unsafe, server->exits_in_flight, server->last_unsafe_pid, server->faults, server->last_fault,
            server->restarts);
     printf("\"capacity_bytes\": %lu, \"used_bytes\": %lu, \"peak_bytes\": %lu, "
            "\"over_watch\": %lu, \"busy_ms\": %.3f}\n",
