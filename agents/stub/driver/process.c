@@ -210,7 +210,9 @@ CUresult memory_take(uint64_t bytes)
     if (alone())
         return take_alone(bytes);
     server_lock(process.server);
-    CUresult result = server_take(process.server, process.seat, bytes);
+    CUresult result = process.special & SPECIAL_ENDED
+                          ? CUDA_ERROR_DEINITIALIZED
+                          : server_take(process.server, process.seat, bytes);
     server_unlock(process.server);
     return result;
 }
@@ -223,7 +225,8 @@ void memory_give(uint64_t bytes)
         return;
     }
     server_lock(process.server);
-    server_give(process.server, process.seat, bytes);
+    if (!(process.special & SPECIAL_ENDED))
+        server_give(process.server, process.seat, bytes);
     server_unlock(process.server);
 }
 

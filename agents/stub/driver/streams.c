@@ -76,6 +76,15 @@ static void look(void)
         seat()->unseen = 0;
 }
 
+/* With the lock held: why nothing more may be done, if so. After exit() the seat is another's. */
+static CUresult trouble(void)
+{
+    if (process.special & SPECIAL_ENDED)
+        return CUDA_ERROR_DEINITIALIZED;
+    look();
+    return (CUresult)seat()->error;
+}
+
 static void sleep_ns(double ns)
 {
     static _Thread_local bool exact;
@@ -90,8 +99,7 @@ static CUresult wait_for(uint32_t queue, uint64_t position)
 {
     for (;;) {
         server_lock(process.server);
-        look();
-        CUresult error = (CUresult)seat()->error;
+        CUresult error = trouble();
         bool done = mine()->queue[queue].completed >= position;
         double least = gpu_least_ns(gpu(), (uint32_t)process.seat, queue, position);
         server_unlock(process.server);
@@ -122,8 +130,9 @@ static struct host_call *take_ready(void)
 {
     struct host_call *found = NULL;
     server_lock(process.server);
-    look();
-    for (struct host_call **at = &host.first; *at && !found; at = found ? at : &(*at)->next)
+    bool idle = trouble() != CUDA_SUCCESS;
+    for (struct host_call **at = &host.first; *at && !found && !idle;
+         at = found ? at : &(*at)->next)
         if (mine()->queue[(*at)->queue].completed + 1 == (*at)->position) {
             found = *at;
             *at = found->next;
@@ -148,7 +157,8 @@ static void *serve_host_calls(void *unused)
         }
         call->function(call->data);
         server_lock(process.server);
-        mine()->queue[call->queue].host_done = call->position;
+        if (!(process.special & SPECIAL_ENDED))
+            mine()->queue[call->queue].host_done = call->position;
         server_unlock(process.server);
         free(call);
     }
@@ -217,8 +227,7 @@ static CUresult submit(CUstream stream, struct gpu_item item, uint64_t *position
 {
     for (;;) {
         server_lock(process.server);
-        look();
-        CUresult error = (CUresult)seat()->error;
+        CUresult error = trouble();
         bool room = has_room(stream->queue);
         if (!error && room) {
             take_turns(stream);
@@ -348,8 +357,7 @@ static CUresult query_position(uint32_t queue, uint64_t position)
     if (!process.timed)
         return CUDA_SUCCESS;
     server_lock(process.server);
-    look();
-    CUresult error = (CUresult)seat()->error;
+    CUresult error = trouble();
     bool done = mine()->queue[queue].completed >= position;
     server_unlock(process.server);
     return error ? error : done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.xcuda.conftest import Server
+from tests.agents.xcuda.running import Server
 
 TIMED = {"STUB_TIME": "1"}
 LONG = ("--kernel", "step_20000us", "--grid", 1000, "--seconds", 60)
