@@ -25,7 +25,7 @@ struct pace pace;
 
 static _Atomic(struct bracket *) closed; /* pushed by the threads that launch */
 static _Atomic uint64_t inflight;
-static _Atomic uint64_t progress_ns; /* when something was last seen to finish */
+static _Atomic uint64_t progress_ns; /* when something was last seen to finish, or to begin */
 
 /* What follows belongs to who holds `held`. Launching threads only ever try: one that fails goes
  * on without events, so that no launch waits for another thread's driver call. */
@@ -83,7 +83,8 @@ static struct bracket *take_for_current_context(void)
     return bracket;
 }
 
-void batch_open(CUstream stream, const struct limits *limits, uint64_t kernel, int64_t launches)
+void batch_open(CUstream stream, const struct limits *limits, uint64_t kernel, int64_t launches,
+                uint64_t now_ns)
 {
     if (!pace_measures(limits)) {
         self.uncovered = 0;
@@ -95,7 +96,10 @@ void batch_open(CUstream stream, const struct limits *limits, uint64_t kernel, i
         return;
     bool begun = BORROWED(cuEventRecord)(bracket->begin, stream) == CUDA_SUCCESS;
     bracket->sample = (struct sample){kernel, 0, begun ? launches : 0, self.uncovered};
-    atomic_fetch_add_explicit(&inflight, (uint64_t)bracket->sample.launches, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(
+        &inflight, (uint64_t)bracket->sample.launches, memory_order_relaxed);
+    if (before == 0)
+        atomic_store_explicit(&progress_ns, now_ns, memory_order_relaxed);
     self.uncovered = 0;
     self.bracket = bracket;
 }

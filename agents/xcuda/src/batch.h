@@ -18,7 +18,8 @@ extern struct pace pace;
 
 /* Records the event before a launch of `launches` kernels, where the limits need it. `kernel` is any
  * number that stands for what is launched. */
-void batch_open(CUstream stream, const struct limits *limits, uint64_t kernel, int64_t launches);
+void batch_open(CUstream stream, const struct limits *limits, uint64_t kernel, int64_t launches,
+                uint64_t now_ns);
 
 /* Records the one after it; called by leave_launch(). */
 void batch_close(CUstream stream, CUresult result);

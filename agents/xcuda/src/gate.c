@@ -401,7 +401,7 @@ static uint64_t ask(const void *what, CUstream stream, struct amount asked, bool
     self.stream = stream;
     /* The same function in another grid is another kernel as far as time goes. */
     batch_open(stream, &limits, (uint64_t)(uintptr_t)what ^ (uint64_t)asked.blocks << 48,
-               asked.launches);
+               asked.launches, now);
     return 0;
 }
 
