@@ -1,5 +1,6 @@
 #include "pools.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -25,6 +26,8 @@ static struct pool {
     uint32_t changes;    /* of live or slack, ever */
 } pools[POOLS];
 
+static _Atomic uint32_t pools_known; /* no more than so many places were ever taken */
+
 /* Over all of them, there are one or two; and over the job's counters of KIND_SLACK, so that these
  * always have what a pool says. */
 static lock pools_lock;
@@ -45,8 +48,11 @@ static struct pool *find(CUmemoryPool handle)
 static struct pool *find_or_make(CUmemoryPool handle)
 {
     struct pool *pool = find(handle);
-    if (pool == NULL && (pool = find(NULL)) != NULL)
+    if (pool == NULL && (pool = find(NULL)) != NULL) {
         *pool = (struct pool){.handle = handle};
+        if (pool == pools + pools_known)
+            pools_known++;
+    }
     return pool;
 }
 
@@ -138,13 +144,29 @@ void pool_trimmed(CUmemoryPool handle)
         reconcile(pool, true);
 }
 
+static bool has_slack(struct pool *pool)
+{
+    lock_take(&pools_lock);
+    bool has = pool->slack != 0;
+    lock_give(&pools_lock);
+    return has;
+}
+
+void pools_settle(void)
+{
+    uint32_t count = atomic_load_explicit(&pools_known, memory_order_relaxed);
+    for (struct pool *pool = pools; pool < pools + count; pool++)
+        if (has_slack(pool))
+            reconcile(pool, true);
+}
+
 void pools_trim(void)
 {
-    for (struct pool *pool = pools; pool < pools + POOLS; pool++) {
-        CUmemoryPool handle = pool->handle;
-        if (handle == NULL || handle == DESTROYED || pool->on_host || capture_any())
+    uint32_t count = atomic_load_explicit(&pools_known, memory_order_relaxed);
+    for (struct pool *pool = pools; pool < pools + count; pool++) {
+        if (!has_slack(pool) || capture_any())
             continue;
-        REAL(cuMemPoolTrimTo)(handle, 0);
+        REAL(cuMemPoolTrimTo)(pool->handle, 0);
         reconcile(pool, true);
     }
 }
@@ -171,9 +193,6 @@ CUresult pool_reserve(struct pool *pool, uint64_t bytes, struct pool_charge *cha
         return CUDA_SUCCESS;
 
     charge->grown = round_up(bytes - charge->from_slack, GRANULE);
-    if (quota_try(KIND_ASYNC, charge->grown, false))
-        return CUDA_SUCCESS;
-    charge->grown = bytes - charge->from_slack;
     CUresult result = quota_reserve(KIND_ASYNC, charge->grown);
     if (result != CUDA_SUCCESS) {
         charge->grown = 0;
@@ -245,5 +264,6 @@ void pool_destroyed(CUmemoryPool handle)
 void pools_fork_child(void)
 {
     memset(pools, 0, sizeof pools);
+    pools_known = 0;
     pools_lock = (lock){0};
 }

@@ -40,6 +40,9 @@ void pool_freed(struct pool *pool, uint64_t bytes);
 void pool_trimmed(CUmemoryPool handle);
 void pool_destroyed(CUmemoryPool handle);
 
+/* After a synchronisation, at which the driver gives back what a pool need not keep. */
+void pools_settle(void);
+
 /* Lets the driver give back what no pool of this process needs; what quota.c does before it
  * refuses. Not while a stream captures. */
 void pools_trim(void);

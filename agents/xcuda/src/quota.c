@@ -1,14 +1,12 @@
 #include "quota.h"
 
-#include <sched.h>
-
 #include "complain.h"
 
 /* stats->used: a change number above the units, so that a recount notices any change meanwhile. */
 #define UNIT_BITS 40
 #define UNITS_MASK ((UINT64_C(1) << UNIT_BITS) - 1)
 #define ONE_CHANGE (UINT64_C(1) << UNIT_BITS)
-#define RECOUNT_TRIES 100
+#define RECOUNT_TRIES 20
 
 static uint64_t to_units(uint64_t bytes)
 {
@@ -55,13 +53,23 @@ static bool add_units(uint64_t units, uint64_t limit)
     return true;
 }
 
+/* What is subtracted from a counter, which holds less only if the books are wrong: one that fell
+ * below nothing would read as the memory of a whole data centre, and end all allocations. */
+static uint64_t at_most(uint64_t held, uint64_t amount)
+{
+    if (__builtin_expect(amount <= held, 1))
+        return amount;
+    COMPLAIN(TROUBLE_MEMORY, "more memory was freed than had been counted");
+    return held;
+}
+
 static void subtract_units(uint64_t units)
 {
     uint64_t word = atomic_load_explicit(&stats->used, memory_order_relaxed);
     uint64_t used;
     do
         used = word & UNITS_MASK;
-    while (!replace_units(&word, used > units ? used - units : 0));
+    while (!replace_units(&word, used - at_most(used, units)));
 }
 
 bool quota_try(enum block_kind kind, uint64_t bytes, bool force)
@@ -77,17 +85,13 @@ bool quota_try(enum block_kind kind, uint64_t bytes, bool force)
     return granted;
 }
 
-/* Takes what is there and no more: a counter that falls below nothing reads as the memory of a whole
- * data centre, and every allocation after it is refused. */
 static uint64_t take(_Atomic uint64_t *counter, uint64_t bytes)
 {
     uint64_t held = atomic_load_explicit(counter, memory_order_relaxed);
     uint64_t taken;
     do
-        taken = held < bytes ? held : bytes;
+        taken = at_most(held, bytes);
     while (!atomic_compare_exchange_weak(counter, &held, held - taken));
-    if (__builtin_expect(taken < bytes, 0))
-        COMPLAIN(TROUBLE_MEMORY, "more memory was freed than had been counted");
     return taken;
 }
 
@@ -121,27 +125,35 @@ uint64_t quota_free_bytes(void)
     return quota > used ? quota - used : 0;
 }
 
+static bool anyone_in_transit(const struct block_stats *of)
+{
+    for (int i = 0; i < BLOCK_SLOTS; i++)
+        if (of->slot[i].transit != 0)
+            return true;
+    return false;
+}
+
+/* A change that comes after the word was read makes the last step fail. One that came before is
+ * complete in the slots too if nobody was in transit then; and if nobody is after they were read,
+ * no change has been seen half. */
 static bool recount_once(struct block_stats *of)
 {
     uint64_t word = of->used, bytes = 0;
+    if (anyone_in_transit(of))
+        return false;
     for (int i = 0; i < BLOCK_SLOTS; i++)
         for (int kind = 0; kind < KIND_COUNT; kind++)
             bytes += of->slot[i].used_bytes[kind];
-    /* Asked after the bytes were read: whoever has changed them since is in transit, or is done and
-     * has changed the word, or has yet to, on top of what is written here. */
-    for (int i = 0; i < BLOCK_SLOTS; i++)
-        if (of->slot[i].transit != 0)
-            return false;
+    if (anyone_in_transit(of))
+        return false;
     uint64_t next = ((word & ~UNITS_MASK) + ONE_CHANGE) | (to_units(bytes) & UNITS_MASK);
     return atomic_compare_exchange_strong(&of->used, &word, next);
 }
 
 bool quota_recount(struct block_stats *of)
 {
-    for (int i = 0; i < RECOUNT_TRIES; i++) {
+    for (int i = 0; i < RECOUNT_TRIES; i++)
         if (recount_once(of))
             return true;
-        sched_yield();
-    }
     return false;
 }

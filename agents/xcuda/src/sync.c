@@ -2,10 +2,12 @@
  * counted and its events are looked at: a program that then rests leaves nothing uncounted. */
 #include "driver.h"
 #include "gate.h"
+#include "pools.h"
 
 static CUresult leave_synchronised(CUresult result)
 {
     gate_sync_point();
+    pools_settle();
     return leave(result);
 }
 

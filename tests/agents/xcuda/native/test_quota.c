@@ -133,15 +133,18 @@ static void a_change_under_way_forbids_a_recount(void)
 /* --- threads ---------------------------------------------------------------------------------- */
 
 static _Atomic bool counting;
+static _Atomic uint64_t held; /* what the driver would know */
 
 static void *change(void *argument)
 {
     uint32_t seed = (uint32_t)(uintptr_t)argument;
-    for (int round = 0; round < 4000; round++) {
+    for (int round = 0; round < 20000; round++) {
         uint64_t bytes = (below(&seed, 30) + 1) * UNIT;
         if (quota_reserve(KIND_DEVICE, bytes) != CUDA_SUCCESS)
             continue;
+        CHECK((held += bytes) <= 64 * UNIT, "%lu held", (unsigned long)held);
         quota_move(KIND_DEVICE, KIND_ARRAY, bytes);
+        held -= bytes;
         quota_release(KIND_ARRAY, bytes);
     }
     return NULL;
@@ -156,15 +159,15 @@ static void *recount(void *argument)
     return argument;
 }
 
-static void threads_and_recounts_agree(void)
+static void threads_and_recounts_agree(int changers)
 {
     pthread_t threads[3], counter;
     fresh(64 * UNIT);
     counting = true;
     pthread_create(&counter, NULL, recount, NULL);
-    for (uintptr_t i = 0; i < 3; i++)
-        pthread_create(&threads[i], NULL, change, (void *)(i + 1));
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < changers; i++)
+        pthread_create(&threads[i], NULL, change, (void *)(uintptr_t)(i + 1));
+    for (int i = 0; i < changers; i++)
         pthread_join(threads[i], NULL);
     counting = false;
     pthread_join(counter, NULL);
@@ -251,7 +254,8 @@ int main(int count, char **argument)
     nothing_falls_below_zero();
     the_dead_make_room();
     a_change_under_way_forbids_a_recount();
-    threads_and_recounts_agree();
+    threads_and_recounts_agree(1);
+    threads_and_recounts_agree(3);
     killed_processes_leave_nothing(count > 1 ? atoi(argument[1]) : 100);
     return 0;
 }
