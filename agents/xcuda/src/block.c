@@ -144,10 +144,10 @@ static bool take_over(void)
     bool changed = false;
     for (int attempt = 0; attempt < 8 && copy_policy(&copy); attempt++) {
         const char *field = senseless(&copy);
-        if (field)
+        if (field && standing == BLOCK_HELD) /* else there is no block yet that was good */
             COMPLAIN(TROUBLE_POLICY, "the control block's policy makes no sense (", field,
                      "): the last good one holds");
-        else
+        if (!field)
             adopt(&copy);
         changed |= !field;
         atomic_store(&taken, copy.sequence);
@@ -196,6 +196,25 @@ enum block_silence agent_silence(uint64_t now)
 
 /* --- opening --------------------------------------------------------------------------------- */
 
+static const char *reason_of(const char *what, int error)
+{
+    static char reason[128];
+    snprintf(reason, sizeof reason, "cannot be %s (%s)", what, strerror(error));
+    return reason;
+}
+
+static void *map(int descriptor, size_t bytes, int access, const char **reason)
+{
+    off_t size = lseek(descriptor, 0, SEEK_END);
+    if (size < 0 || (size_t)size < bytes)
+        return *reason = "is truncated, or no file of a control block", NULL;
+    void *at = mmap(NULL, bytes, access, MAP_SHARED, descriptor, 0);
+    if (at != MAP_FAILED)
+        return at;
+    *reason = errno == ENODEV ? "is no file of a control block" : reason_of("mapped", errno);
+    return NULL;
+}
+
 /* Neither a pipe nor a device can hold us up here: the former is opened without waiting, and none
  * of them has a size. */
 static void *map_file(const char *directory, const char *file, size_t bytes, int access,
@@ -208,15 +227,10 @@ static void *map_file(const char *directory, const char *file, size_t bytes, int
     int writes = access & PROT_WRITE ? O_RDWR : O_RDONLY;
     int descriptor = open(path, writes | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
-        return *reason = strerror(errno), NULL;
-    void *map = NULL;
-    off_t size = lseek(descriptor, 0, SEEK_END);
-    if (size < 0 || (size_t)size < bytes)
-        *reason = "is truncated, or no file of a control block";
-    else if ((map = mmap(NULL, bytes, access, MAP_SHARED, descriptor, 0)) == MAP_FAILED)
-        *reason = strerror(errno), map = NULL;
+        return *reason = reason_of("opened", errno), NULL;
+    void *at = map(descriptor, bytes, access, reason);
     close(descriptor);
-    return map;
+    return at;
 }
 
 static const char *wrong_abi(uint32_t abi)
