@@ -1,18 +1,53 @@
-"""The one shape all collectors have."""
+"""The one shape all collectors have, and the one all their sources have.
+
+A collector is asked by the node on every local sample and answers at once. A source is one place
+that values come from (NVML, DCGM, a service's metrics, ...); it may be slow, broken or absent.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
+from agents.collectors.attribution import GpuProcess
 from agents.sysmonitor.signals import Values
+from agents.wire.names import SIGNALS, Signal
+
+NOTHING: Final[Values] = (None,) * len(SIGNALS)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from, and when that source looked (monotonic seconds)."""
+
+    source: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one source did the last time it was asked.
+
+    `at` is when it was asked (monotonic seconds), None before the first time; `why` tells what
+    failed. A look that has not ended yet is no success once it is late.
+    """
+
+    source: str
+    at: float | None
+    duration_s: float | None
+    success: bool
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One GPU at one moment, as far as one source can tell; None where it cannot.
+    """One GPU at one moment, as far as its sources can tell; None where they cannot.
 
-    `values` are in wire units, in the order of `names.SIGNALS`.
+    `values` are in wire units, in the order of `names.SIGNALS`, and `origins` says where each
+    came from. `missing` says why a value is not there, where the source knows. `throttled` are
+    the reasons for a lowered clock. `trouble` is a sentence about a card that only a person can
+    bring back. `processes` are all that use the GPU; None where nobody can list them.
     """
 
     index: int
@@ -22,21 +57,85 @@ class GpuReading:
     online_processes: int | None = None
     online_memory_bytes: int | None = None
     offline_memory_bytes: int | None = None
+    origins: tuple[Origin | None, ...] = ()
+    missing: Mapping[Signal, str] = field(default_factory=dict)
+    throttled: tuple[str, ...] | None = None
+    trouble: str = ""
+    processes: tuple[GpuProcess, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """All GPUs that were found at `at` (monotonic seconds)."""
+    """All GPUs that were found at `at` (monotonic seconds), and how each source did."""
 
     at: float
     gpus: tuple[GpuReading, ...]
+    looks: tuple[Look, ...] = ()
 
 
 class Collector(Protocol):
-    """One source of readings."""
+    """What a node samples its GPUs through."""
 
     def collect(self, now: float) -> NodeReading | None:
-        """What the source shows at `now` (monotonic seconds); None for "no data", no error.
+        """What shows at `now` (monotonic seconds); None for "no data", no error.
 
         May raise: the node then goes on as without data, and its log says why.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class JobUse:
+    """What the processes of one offline job say of themselves, through xCUDA.
+
+    `busy` is the part of the time since the last look in which launches were in flight, 0..1;
+    None until there were two looks. `pids` are its live processes, verified by start time.
+    """
+
+    placement_id: str
+    busy: float | None
+    memory_bytes: int
+    pids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one source found of one GPU; `values` as in `GpuReading`, None or empty: not its
+    business, or not to be had."""
+
+    values: Values = NOTHING
+    missing: Mapping[Signal, str] = field(default_factory=dict)
+    throttled: tuple[str, ...] | None = None
+    trouble: str = ""
+    processes: tuple[GpuProcess, ...] | None = None
+    jobs: tuple[JobUse, ...] | None = None
+
+
+# By the UUID of the GPU.
+Findings = Mapping[str, Finding]
+
+
+class Source(Protocol):
+    """One place that values come from. Asked from one thread, never twice at once.
+
+    `period_s` is how often it is asked; what it found counts for `max_age_s` at most. `prompt`:
+    the collector waits a moment for its answer, so that a local sample is as fresh as can be.
+    """
+
+    name: str
+    period_s: float
+    max_age_s: float
+    prompt: bool
+
+    def look(self, now: float) -> Findings:
+        """What it shows now (monotonic seconds). May take long. Raises to say that it failed."""
+
+    def close(self) -> None: ...
+
+
+class Unavailable(RuntimeError):
+    """A source cannot be read; the text is one sentence with the way out."""
+
+
+def values_of(found: Mapping[Signal, float | None]) -> Values:
+    """In the order of a sample."""
+    return tuple(found.get(signal) for signal in SIGNALS)

@@ -1,0 +1,509 @@
+"""NVML, through nvidia-ml-py: what cards there are, their cheap signals, their processes, XIDs.
+
+The one door to the library. A call that this driver does not have is replaced by its older form;
+one that a card does not support is not made again. All sources here may be used from threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from agents.collectors import numbers
+from agents.collectors.attribution import Client
+from agents.collectors.base import Finding, Findings, Unavailable, values_of
+from agents.collectors.card import Card
+from agents.sysmonitor.signals import xid_gravity
+from agents.wire.names import Signal
+
+log = logging.getLogger(__name__)
+
+# NVML's codes, by what they mean for us.
+NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, TIMEOUT = 3, 4, 13, 10
+ARGUMENT_VERSION_MISMATCH, DEPRECATED = 25, 26
+# This call will never work on this card with this driver.
+FOREVER: Final = frozenset({NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, DEPRECATED})
+# Another form of the call may work.
+OLDER_FORM: Final = frozenset(
+    {2, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH, DEPRECATED}
+)
+# The library must be opened anew: uninitialised, driver not loaded, driver and library differ.
+BROKEN: Final = frozenset({1, 9, 18})
+TROUBLE: Final = {
+    15: "the GPU is lost: it has fallen off the bus or cannot be reached",
+    16: "the GPU requires a reset",
+}
+ADVICE: Final = {
+    9: "the NVIDIA driver is not loaded: load it, or run this agent on a node with a GPU",
+    12: "libnvidia-ml.so.1 is not found: install the NVIDIA driver on this node",
+    18: "the NVML library and the loaded driver differ in version: reload the driver or reboot",
+    4: "this user may not use NVML: give the agent access to /dev/nvidiactl",
+}
+
+# A library that would not open is not tried again for so long.
+RETRY_S: Final = 5.0
+XID_EVENT: Final = 0x8
+MOST_EVENTS: Final = 64
+SM_CLOCK, GPU_SENSOR, PCIE_RX = 1, 0, 1
+MEMORY_V2: Final = 0x02000028
+KIB: Final = 1024.0
+COMPUTE_MODES: Final = ("default", "exclusive_thread", "prohibited", "exclusive_process")
+THROTTLES: Final = (
+    (0x4, "power cap"),
+    (0x8, "hardware slowdown"),
+    (0x10, "sync boost"),
+    (0x20, "software thermal slowdown"),
+    (0x40, "hardware thermal slowdown"),
+    (0x80, "power brake"),
+    (0x2, "clocks set by an administrator"),
+)
+# No card has more processes than this; a longer list is garbage.
+MOST_PROCESSES: Final = 4_096
+
+
+@dataclass(slots=True)
+class Device:
+    """A card and the library's handle of it; `refused` are the calls that it does not support."""
+
+    card: Card
+    handle: Any
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+class Trouble(Exception):
+    """A card that only a person can bring back."""
+
+
+class Nvml:
+    """The library, opened when first needed and anew after it broke."""
+
+    def __init__(self, library: Any = None, clock: Callable[[], float] = time.monotonic) -> None:
+        """`library` is the module pynvml, or a stand-in. Raises Unavailable without it."""
+        self._library = _pynvml() if library is None else library
+        self._clock = clock
+        # Held again by a call that finds the library broken while it is being opened.
+        self._lock = threading.RLock()
+        self._failure: tuple[float, str] | None = None
+        self._devices: tuple[Device, ...] = ()
+        self._forms: dict[str, int] = {}
+        self._open = False
+
+    @property
+    def library(self) -> Any:
+        return self._library
+
+    def devices(self) -> tuple[Device, ...]:
+        """Raises Unavailable."""
+        with self._lock:
+            if not self._open:
+                self._open_anew()
+            return self._devices
+
+    def cards(self) -> tuple[Card, ...]:
+        """Raises Unavailable."""
+        return tuple(device.card for device in self.devices())
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def ask(self, device: Device, name: str, *arguments: Any) -> Any:
+        """The answer of the card, None where it has none; `device.refused` then says why.
+
+        Raises Trouble for a card that is lost, Unavailable when the library itself broke.
+        """
+        return self.first_of(device, (name, *arguments))
+
+    def first_of(self, device: Device, *forms: tuple[Any, ...]) -> Any:
+        """As `ask`, with older forms of the call; the form that works is remembered."""
+        name = forms[0][0]
+        if name in device.refused:
+            return None
+        for position in range(self._forms.get(name, 0), len(forms)):
+            call, *arguments = forms[position]
+            try:
+                answer = self._call(call, device.handle, *arguments)
+            except self._library.NVMLError as error:
+                code = _code(error)
+                if code in OLDER_FORM and position + 1 < len(forms):
+                    self._forms[name] = position + 1
+                    continue
+                self._refuse(device, name, code, str(error))
+                return None
+            return answer
+        return None
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        call = getattr(self._library, name, None)
+        if call is None:
+            raise self._library.NVMLError(FUNCTION_NOT_FOUND)
+        return call(*arguments)
+
+    def _refuse(self, device: Device, name: str, code: int, words: str) -> None:
+        if code in TROUBLE:
+            raise Trouble(TROUBLE[code])
+        if code in BROKEN:
+            self.close()
+            raise Unavailable(ADVICE.get(code, f"NVML: {words}"))
+        if code in FOREVER:
+            device.refused[name] = words
+
+    def _open_anew(self) -> None:
+        if self._failure is not None and self._clock() - self._failure[0] < RETRY_S:
+            raise Unavailable(self._failure[1])
+        try:
+            self._library.nvmlInit()
+            self._open = True
+            self._forms = {}
+            count = self._library.nvmlDeviceGetCount()
+            driver = _text(self._library.nvmlSystemGetDriverVersion())
+        except self._library.NVMLError as error:
+            self._close()
+            words = ADVICE.get(_code(error), f"NVML: {error}")
+            self._failure = self._clock(), words
+            raise Unavailable(words) from error
+        self._failure = None
+        self._devices = tuple(self._found(count, driver))
+
+    def _found(self, count: int, driver: str) -> Iterator[Device]:
+        """The cards that can be addressed; one that is lost is left out of a new inventory."""
+        for index in range(count):
+            try:
+                handle = self._library.nvmlDeviceGetHandleByIndex(index)
+                device = Device(Card(index, "", "", 0, driver), handle)
+                device.card = self._described(device, index, driver)
+            except (self._library.NVMLError, Trouble) as error:
+                log.warning("GPU %d cannot be described: %s", index, error)
+                continue
+            yield device
+
+    def _described(self, device: Device, index: int, driver: str) -> Card:
+        uuid = _text(self.ask(device, "nvmlDeviceGetUUID"))
+        memory = _memory(self, device)
+        pci = self.ask(device, "nvmlDeviceGetPciInfo")
+        mig = self.ask(device, "nvmlDeviceGetMigMode")
+        mode = self.ask(device, "nvmlDeviceGetComputeMode")
+        return Card(
+            index,
+            uuid,
+            _text(self.ask(device, "nvmlDeviceGetName")),
+            0 if memory is None else memory[1],
+            driver,
+            "" if pci is None else _text(pci.busId),
+            bool(mig and mig[0] == 1),
+            COMPUTE_MODES[mode] if mode in range(len(COMPUTE_MODES)) else "",
+            self._limit(Signal.SM_CLOCK, device, "nvmlDeviceGetMaxClockInfo", SM_CLOCK),
+            self._power_limit(device),
+            _whole(self.ask(device, "nvmlDeviceGetMaxPcieLinkGeneration")),
+            _whole(
+                self.first_of(
+                    device,
+                    ("nvmlDeviceGetCurrPcieLinkWidth",),
+                    ("nvmlDeviceGetMaxPcieLinkWidth",),
+                )
+            ),
+            _has_gpm(self, device),
+        )
+
+    def _limit(self, signal: Signal, device: Device, name: str, *arguments: Any) -> float | None:
+        value = numbers.read(signal, self.ask(device, name, *arguments))
+        return value or None
+
+    def _power_limit(self, device: Device) -> float | None:
+        milliwatts = self.first_of(
+            device, ("nvmlDeviceGetEnforcedPowerLimit",), ("nvmlDeviceGetPowerManagementLimit",)
+        )
+        return numbers.read(Signal.POWER, milliwatts, 1e-3) or None
+
+    def _close(self) -> None:
+        if self._open:
+            try:
+                self._library.nvmlShutdown()
+            except self._library.NVMLError as error:
+                log.debug("NVML would not shut down: %s", error)
+        self._open, self._devices = False, ()
+
+
+class SignalSource:
+    """The cheap signals of all cards, and the XIDs since the last look."""
+
+    name = "nvml"
+    period_s = 0.0
+    max_age_s = 1.0
+    prompt = True
+
+    def __init__(self, nvml: Nvml) -> None:
+        self._nvml = nvml
+        self._xids: _XidEvents | None = None
+
+    def look(self, now: float) -> Findings:
+        devices = self._nvml.devices()
+        if self._xids is None or self._xids.devices is not devices:
+            self._xids = _XidEvents(self._nvml.library, devices)
+        codes = self._xids.take()
+        return {
+            device.card.uuid: self._finding(device, codes.get(device.card.uuid))
+            for device in devices
+        }
+
+    def close(self) -> None:
+        self._nvml.close()
+
+    def _finding(self, device: Device, xid: float | None) -> Finding:
+        try:
+            return self._signals(device, xid)
+        except Trouble as trouble:
+            return Finding(values_of({Signal.XID: xid}), trouble=str(trouble))
+
+    def _signals(self, device: Device, xid: float | None) -> Finding:
+        nvml = self._nvml
+        utilisation = nvml.ask(device, "nvmlDeviceGetUtilizationRates")
+        memory = _memory(nvml, device)
+        clock = nvml.ask(device, "nvmlDeviceGetClockInfo", SM_CLOCK)
+        temperature = nvml.first_of(
+            device,
+            ("nvmlDeviceGetTemperatureV", GPU_SENSOR),
+            ("nvmlDeviceGetTemperature", GPU_SENSOR),
+        )
+        power = nvml.ask(device, "nvmlDeviceGetPowerUsage")
+        return Finding(
+            values_of(
+                {
+                    Signal.GPU_UTIL: numbers.read(
+                        Signal.GPU_UTIL, None if utilisation is None else utilisation.gpu
+                    ),
+                    Signal.MEMORY: None if memory is None else float(memory[0]),
+                    Signal.SM_CLOCK: numbers.read(Signal.SM_CLOCK, clock),
+                    Signal.TEMPERATURE: numbers.read(Signal.TEMPERATURE, temperature),
+                    Signal.POWER: numbers.read(Signal.POWER, power, 1e-3),
+                    Signal.XID: numbers.within(Signal.XID, xid),
+                }
+            ),
+            _reasons(device),
+            throttled(self._throttles(device)),
+        )
+
+    def _throttles(self, device: Device) -> object:
+        return self._nvml.first_of(
+            device,
+            ("nvmlDeviceGetCurrentClocksEventReasons",),
+            ("nvmlDeviceGetCurrentClocksThrottleReasons",),
+        )
+
+
+# The call whose refusal explains a missing signal.
+_EXPLAINED_BY: Final = {
+    Signal.GPU_UTIL: "nvmlDeviceGetUtilizationRates",
+    Signal.MEMORY: "nvmlDeviceGetMemoryInfo",
+    Signal.SM_CLOCK: "nvmlDeviceGetClockInfo",
+    Signal.TEMPERATURE: "nvmlDeviceGetTemperatureV",
+    Signal.POWER: "nvmlDeviceGetPowerUsage",
+}
+
+
+def _reasons(device: Device) -> dict[Signal, str]:
+    refused = device.refused
+    if not refused:
+        return {}
+    return {signal: refused[call] for signal, call in _EXPLAINED_BY.items() if call in refused}
+
+
+def throttled(mask: object) -> tuple[str, ...] | None:
+    """Why the clock is lowered, in words; empty when it is not, or only because the card idles."""
+    if not isinstance(mask, int) or numbers.is_blank(mask):
+        return None
+    return tuple(words for bit, words in THROTTLES if mask & bit)
+
+
+class PcieSource:
+    """PCIe receive of cards without GPM. The driver measures for 20 ms while the call waits, so
+    it is a source of its own."""
+
+    name = "nvml-pcie"
+    period_s = 1.0
+    max_age_s = 3.0
+    prompt = False
+
+    def __init__(self, nvml: Nvml) -> None:
+        self._nvml = nvml
+
+    def look(self, now: float) -> Findings:
+        devices = (device for device in self._nvml.devices() if not device.card.gpm)
+        return {device.card.uuid: self._finding(device) for device in devices}
+
+    def close(self) -> None: ...
+
+    def _finding(self, device: Device) -> Finding:
+        try:
+            raw = self._nvml.ask(device, "nvmlDeviceGetPcieThroughput", PCIE_RX)
+        except Trouble as trouble:
+            return Finding(trouble=str(trouble))
+        return Finding(values_of({Signal.PCIE_RX: numbers.read(Signal.PCIE_RX, raw, KIB)}))
+
+
+class _XidEvents:
+    """XIDs as they come. 0 means that the driver reported none, None that it cannot report any."""
+
+    def __init__(self, library: Any, devices: tuple[Device, ...]) -> None:
+        self.devices = devices
+        self._library = library
+        self._by_handle: dict[object, str] = {}
+        self._set: Any = None
+        try:
+            self._set = library.nvmlEventSetCreate()
+        except library.NVMLError as error:
+            log.warning("no XID will be seen: NVML gives no event set (%s)", error)
+            return
+        for device in devices:
+            self._register(device)
+
+    def take(self) -> dict[str, float]:
+        """The gravest code of each card since the last call, by UUID."""
+        codes = dict.fromkeys(self._by_handle.values(), 0.0)
+        for handle, code in self._waiting() if self._by_handle else ():
+            uuid = self._by_handle.get(handle)
+            if uuid is not None:
+                codes[uuid] = max(codes[uuid], float(code), key=_gravity)
+        return codes
+
+    def _register(self, device: Device) -> None:
+        library = self._library
+        try:
+            library.nvmlDeviceRegisterEvents(device.handle, XID_EVENT, self._set)
+        except library.NVMLError as error:
+            log.warning("no XID of %s will be seen: %s", device.card.uuid, error)
+            return
+        self._by_handle[_address(device.handle)] = device.card.uuid
+
+    def _waiting(self) -> Iterator[tuple[object, int]]:
+        for _ in range(MOST_EVENTS):
+            try:
+                event = self._library.nvmlEventSetWait_v2(self._set, 0)
+            except self._library.NVMLError as error:
+                if _code(error) != TIMEOUT:
+                    log.debug("NVML's events cannot be read: %s", error)
+                return
+            if event.eventType == XID_EVENT:
+                yield _address(event.device), event.eventData
+
+
+def _gravity(code: float) -> tuple[int, float]:
+    return xid_gravity(code), code
+
+
+def clients(nvml: Nvml, device: Device) -> tuple[Client, ...] | None:
+    """The processes on the card: compute, graphics, clients of MPS; None when nobody can tell.
+
+    Raises Trouble, Unavailable.
+    """
+    lists = {
+        kind: nvml.first_of(device, (f"{call}_v3",), (f"{call}_v2",))
+        for kind, call in LISTS.items()
+    }
+    if lists["compute"] is None or any(
+        len(found or ()) > MOST_PROCESSES for found in lists.values()
+    ):
+        return None
+    return merged(lists, device.card.memory_bytes)
+
+
+LISTS: Final = {
+    "compute": "nvmlDeviceGetComputeRunningProcesses",
+    "graphics": "nvmlDeviceGetGraphicsRunningProcesses",
+    "mps": "nvmlDeviceGetMPSComputeRunningProcesses",
+}
+
+
+def merged(lists: dict[str, Iterable[Any] | None], memory_bytes: int) -> tuple[Client, ...]:
+    """One entry for each pid, however many lists hold it. Its memory is the most that one says."""
+    found: dict[int, Client] = {}
+    for kind, entries in lists.items():
+        for entry in entries or ():
+            pid = int(entry.pid)
+            memory = numbers.size(entry.usedGpuMemory, memory_bytes)
+            last = found.get(pid, Client(pid, None))
+            found[pid] = Client(
+                pid,
+                max((one for one in (memory, last.memory_bytes) if one is not None), default=None),
+                last.mps or kind == "mps",
+                last.graphics or kind == "graphics",
+            )
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Accounted:
+    """What the driver kept of a process that has ended; it must run in accounting mode."""
+
+    gpu_util_percent: float | None
+    peak_memory_bytes: int | None
+    duration_s: float | None
+
+
+def accounted(nvml: Nvml, device: Device, pid: int) -> Accounted | None:
+    """None without accounting, or for a process that it does not know. Raises Trouble."""
+    stats = nvml.ask(device, "nvmlDeviceGetAccountingStats", pid)
+    if stats is None:
+        return None
+    time_ms = numbers.number(stats.time)
+    return Accounted(
+        numbers.read(Signal.GPU_UTIL, stats.gpuUtilization),
+        numbers.size(stats.maxMemoryUsage, device.card.memory_bytes),
+        None if time_ms is None else time_ms / 1e3,
+    )
+
+
+def _memory(nvml: Nvml, device: Device) -> tuple[int, int] | None:
+    """Used and total bytes. What the driver keeps for itself counts as used: nobody else can
+    have it. Version 2 tells it apart, version 1 has it in `used`."""
+    memory: Any = nvml.first_of(
+        device, ("nvmlDeviceGetMemoryInfo", MEMORY_V2), ("nvmlDeviceGetMemoryInfo",)
+    )
+    if memory is None:
+        return None
+    total = numbers.size(memory.total, 1 << 46)
+    if not total:
+        return None
+    used = numbers.size(memory.used, total)
+    reserved = numbers.size(getattr(memory, "reserved", 0), total)
+    return None if used is None or reserved is None else (min(total, used + reserved), total)
+
+
+def _has_gpm(nvml: Nvml, device: Device) -> bool:
+    support = nvml.ask(device, "nvmlGpmQueryDeviceSupport")
+    return support is not None and support.isSupportedDevice == 1
+
+
+def _pynvml() -> Any:
+    try:
+        import pynvml
+    except ImportError as error:
+        raise Unavailable(f"{error}: install nvidia-ml-py to read NVIDIA GPUs") from error
+    return pynvml
+
+
+def _code(error: Exception) -> int:
+    return int(getattr(error, "value", 999))
+
+
+def _text(raw: object) -> str:
+    text = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw or "")
+    return text.replace("\0", "").strip()[:128]
+
+
+def _whole(raw: object) -> int | None:
+    value = numbers.number(raw)
+    return None if value is None or not 1 <= value <= 64 else int(value)
+
+
+def _address(handle: Any) -> object:
+    """What tells handles apart: they are pointers, each in a new object."""
+    try:
+        return ctypes.cast(handle, ctypes.c_void_p).value
+    except (ctypes.ArgumentError, TypeError):
+        return id(handle)

@@ -1,0 +1,88 @@
+"""The processes on each GPU, from the driver's lists, each with its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from agents.collectors import procfs
+from agents.collectors.attribution import (
+    Client,
+    GpuProcess,
+    Lookup,
+    OfflineJob,
+    ProcessIdentity,
+    attributed,
+)
+from agents.collectors.base import Finding, Findings
+from agents.collectors.nvml import Nvml, Trouble, clients
+
+Jobs = Callable[[], Sequence[OfflineJob]]
+
+
+class MpsClients(Protocol):
+    """Who the MPS control daemons know. The lists of NVML do not name a client that has a
+    context but no memory yet; the daemon does."""
+
+    def client_pids(self) -> dict[str, frozenset[int]]:
+        """By the UUID of the GPU; one without a daemon is left out. Raises when they are silent."""
+
+
+class ProcessSource:
+    """Once a second; it names processes by the pids that this agent sees, so the agent must run
+    in the host's pid namespace."""
+
+    name = "processes"
+    period_s = 1.0
+    max_age_s = 3.0
+    prompt = False
+
+    def __init__(
+        self,
+        nvml: Nvml,
+        jobs: Jobs,
+        mps: MpsClients | None = None,
+        lookup: Lookup = procfs.identity,
+    ) -> None:
+        self._nvml, self._jobs, self._mps, self._lookup = nvml, jobs, mps, lookup
+        self._before: dict[str, dict[int, GpuProcess]] = {}
+
+    def look(self, now: float) -> Findings:
+        jobs = tuple(self._jobs())
+        daemons = {} if self._mps is None else self._mps.client_pids()
+        seen: dict[int, ProcessIdentity | None] = {}
+
+        def lookup(pid: int) -> ProcessIdentity | None:
+            if pid not in seen:
+                seen[pid] = self._lookup(pid)
+            return seen[pid]
+
+        found: dict[str, Finding] = {}
+        for device in self._nvml.devices():
+            uuid = device.card.uuid
+            try:
+                listed = clients(self._nvml, device)
+            except Trouble as trouble:
+                found[uuid] = Finding(trouble=str(trouble))
+                continue
+            if listed is not None:
+                here = with_mps(listed, daemons.get(uuid, frozenset()))
+                found[uuid] = Finding(processes=self._attributed(uuid, here, jobs, lookup))
+        return found
+
+    def close(self) -> None: ...
+
+    def _attributed(
+        self, uuid: str, listed: Sequence[Client], jobs: Sequence[OfflineJob], lookup: Lookup
+    ) -> tuple[GpuProcess, ...]:
+        processes = attributed(listed, jobs, lookup, self._before.get(uuid))
+        self._before[uuid] = {process.pid: process for process in processes}
+        return processes
+
+
+def with_mps(listed: Sequence[Client], daemon: frozenset[int]) -> tuple[Client, ...]:
+    """The driver's list and the daemon's, as one."""
+    known = {client.pid for client in listed}
+    marked = tuple(replace(one, mps=one.mps or one.pid in daemon) for one in listed)
+    return (*marked, *(Client(pid, None, mps=True) for pid in sorted(daemon - known)))

@@ -1,0 +1,47 @@
+"""Who a process is, from /proc."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from agents.collectors.attribution import ProcessIdentity
+
+PROC: Final = Path("/proc")
+
+
+def identity(pid: int, proc: Path = PROC) -> ProcessIdentity | None:
+    """None for a process that is gone, or that this agent is not shown.
+
+    One that is dead and only waits for its parent to notice still has its start time, and its
+    memory may not have come back yet: it is told as if alive.
+    """
+    directory = proc / str(pid)
+    try:
+        stat = (directory / "stat").read_text(errors="replace")
+        cgroup = _cgroup((directory / "cgroup").read_text(errors="replace"))
+        return _identity(pid, stat, cgroup)
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _identity(pid: int, stat: str, cgroup: str) -> ProcessIdentity:
+    """The name in parentheses may hold anything, so the fields are counted from its end."""
+    opening, closing = stat.index("("), stat.rindex(")")
+    fields = stat[closing + 2 :].split()
+    return ProcessIdentity(
+        pid,
+        started_ticks=int(fields[19]),
+        parent_pid=int(fields[1]),
+        session=int(fields[3]),
+        name=stat[opening + 1 : closing],
+        cgroup=cgroup,
+    )
+
+
+def _cgroup(text: str) -> str:
+    """The path in the one hierarchy of version 2, else in the first one of version 1 that says
+    more than the root."""
+    paths = dict(line.split(":", 2)[::2] for line in text.splitlines() if line.count(":") >= 2)
+    unified = paths.pop("0", "")
+    return next((path for path in (unified, *paths.values()) if path not in ("", "/")), unified)
