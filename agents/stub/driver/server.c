@@ -160,41 +160,44 @@ static void vacate(struct server *server, int seat)
     recover(server);
 }
 
-static void undefined(struct server *server, int culprit)
+static void undefined(struct server *server)
 {
     server->state = SERVER_UNDEFINED;
     for (int seat = 0; seat < GPU_CLIENTS; seat++)
-        if (seat != culprit)
-            server->client[seat].error = CUDA_ERROR_MPS_RPC_FAILURE;
+        server->client[seat].error = CUDA_ERROR_MPS_RPC_FAILURE;
 }
 
-static void died(struct server *server, int seat)
+/* Count how a client ended; whether it was unsafe. */
+static bool judge(struct server *server, int seat)
 {
     struct server_client *client = &server->client[seat];
-    if (client->error) {
-        server->exits_failed += 1;
-    } else if (client->unseen) {
-        server->exits_unsafe += 1;
+    bool unsafe = !client->error && client->unseen;
+    server->exits_unsafe += unsafe;
+    server->exits_failed += client->error != 0;
+    server->exits_idle += !client->error && !unsafe && client->contexts;
+    server->exits_released += !client->error && !unsafe && !client->contexts;
+    if (unsafe) {
         server->exits_in_flight += gpu_in_flight(&server->gpu.client[seat]) > 0;
         server->last_unsafe_pid = (uint32_t)client->owner;
-        undefined(server, seat);
-    } else if (client->contexts) {
-        server->exits_idle += 1;
-    } else {
-        server->exits_released += 1;
     }
-    vacate(server, seat);
+    return unsafe;
 }
 
+/* All the dead are judged before one of them is held against the others. */
 void server_sweep(struct server *server)
 {
+    bool unsafe = false;
     server->swept_ns = monotonic_ns();
     gpu_advance(&server->gpu, server->swept_ns);
     for (int seat = 0; seat < GPU_CLIENTS; seat++) {
         uint64_t owner = server->client[seat].owner;
-        if (owner && owner_word((uint32_t)owner) != owner)
-            died(server, seat);
+        if (!owner || owner_word((uint32_t)owner) == owner)
+            continue;
+        unsafe |= judge(server, seat);
+        vacate(server, seat);
     }
+    if (unsafe)
+        undefined(server);
 }
 
 int server_connect(struct server *server, CUresult *error)
@@ -219,7 +222,10 @@ int server_connect(struct server *server, CUresult *error)
 
 void server_disconnect(struct server *server, int seat)
 {
-    died(server, seat);
+    bool unsafe = judge(server, seat);
+    vacate(server, seat);
+    if (unsafe)
+        undefined(server);
 }
 
 void server_fault(struct server *server, CUresult code)
