@@ -29,7 +29,15 @@ def can_build() -> bool:
 def build(*targets: str | Path) -> None:
     """Builds what is out of date; of several test processes the first does, the others wait."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    command = ["make", "--silent", "-C", ROOT / "agents" / "xcuda", f"OUT={BUILD}", *targets]
+    command = [
+        "make",
+        "--silent",
+        "--jobs=2",
+        "-C",
+        ROOT / "agents" / "xcuda",
+        f"OUT={BUILD}",
+        *targets,
+    ]
     with (BUILD / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         built = subprocess.run(command, env=_clean(), capture_output=True, text=True, check=False)
