@@ -379,6 +379,14 @@ enum block_standing block_claim(void)
     return standing;
 }
 
+/* The slot is kept, so that the agent sees whose it was. */
+enum block_standing block_give_up(const char *reason)
+{
+    if (standing == BLOCK_HELD)
+        standing = without("", reason);
+    return standing;
+}
+
 void block_fork_child(void)
 {
     stats = &private_stats;

@@ -166,6 +166,9 @@ enum block_standing block_standing(void);
 /* Takes a slot, once; what cuInit does. */
 enum block_standing block_claim(void);
 
+/* Gives the block up, for a reason that ends a sentence about it. */
+enum block_standing block_give_up(const char *reason);
+
 const struct policy *policy_now(void);
 
 /* Takes over a policy that has changed; one load when it has not. Async-signal-safe, lock-free.

@@ -8,7 +8,6 @@ enum trouble {
     TROUBLE_ENVIRONMENT, /* a setting that cannot be read */
     TROUBLE_POLICY,      /* a policy that makes no sense */
     TROUBLE_DRIVER,      /* the driver or the C library is not as expected */
-    TROUBLE_THREADS,     /* no helper thread */
     TROUBLE_CONTEXTS,    /* more contexts than can be tracked */
     TROUBLE_MEMORY,      /* the books of the memory quota */
     TROUBLE_FAULT,       /* a fatal code of the driver */

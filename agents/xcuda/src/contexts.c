@@ -104,36 +104,41 @@ static CUcontext primary_context(CUdevice device)
 
 /* --- hooks ----------------------------------------------------------------------------------- */
 
-/* Once for a process that uses CUDA: its slot, its threads, its signals. Nothing of that is done
- * for the many processes that are merely started with us preloaded. */
-static CUresult begin(void)
-{
-    static once begun;
-    if (once_begin(&begun)) {
-        if (block_claim() != BLOCK_REFUSED && helper_start())
-            signals_install();
-        once_end(&begun);
-    }
-    return block_standing() == BLOCK_REFUSED ? CUDA_ERROR_SYSTEM_NOT_READY : CUDA_SUCCESS;
-}
-
-CUresult cuInit(unsigned int flags)
-{
-    driver_ready();
-    if (block_standing() == BLOCK_REFUSED)
-        return CUDA_ERROR_SYSTEM_NOT_READY;
-    CUresult result = REAL(cuInit)(flags);
-    if (result != CUDA_SUCCESS)
-        fault_seen(result);
-    return result == CUDA_SUCCESS ? begin() : result;
-}
-
 #define ENTER()                                                                                    \
     do {                                                                                           \
         CUresult entered = enter(ENTRY_MEMORY);                                                    \
         if (entered != CUDA_SUCCESS)                                                               \
             return entered;                                                                        \
     } while (0)
+
+/* Once for a process that uses CUDA: its slot, its threads, its signals. Nothing of that is done
+ * for the many processes that are merely started with us preloaded. */
+static CUresult begin(void)
+{
+    static once begun;
+    if (once_begin(&begun)) {
+        if (block_claim() != BLOCK_REFUSED) {
+            if (helper_start())
+                signals_install();
+            else
+                block_give_up("cannot be followed, since no thread can be started");
+        }
+        gate_review(); /* for who has entered already: what is refused now is refused to all */
+        once_end(&begun);
+    }
+    return block_standing() == BLOCK_REFUSED ? CUDA_ERROR_SYSTEM_NOT_READY : CUDA_SUCCESS;
+}
+
+/* A server that takes no new client at this moment is no fault of a process that is none yet: it
+ * may try again. */
+CUresult cuInit(unsigned int flags)
+{
+    driver_ready();
+    ENTER();
+    CUresult result = REAL(cuInit)(flags);
+    leave(CUDA_SUCCESS);
+    return result == CUDA_SUCCESS ? begin() : result;
+}
 
 static CUresult created(CUresult result, CUcontext *context)
 {

@@ -95,8 +95,9 @@ static void walk_begin(bool exits)
 
 static struct {
     enum stage stage;
-    uint64_t looked_ns; /* the last time */
-    uint64_t spent_ns;  /* of the window, or of waiting frozen for an agent that is silent */
+    uint64_t looked_ns;   /* the last time */
+    bool opened;          /* the application has had some of its window */
+    uint64_t spent_ns;    /* of the window, or of waiting frozen for an agent that is silent */
     uint64_t deadline_ns; /* of the walk */
 } way;
 
@@ -158,9 +159,11 @@ static uint64_t steer_window(uint64_t now, enum block_silence silence)
     if (policy_now()->mode == MODE_EXIT)
         return begin_walk(now, true), SLICE_NS;
     if (wish.leaving || way.spent_ns >= grace_ns) {
-        phase_reach(PHASE_CHECKPOINTED);
+        if (way.opened)
+            phase_reach(PHASE_CHECKPOINTED);
         return begin_walk(now, !wish.leaving), SLICE_NS;
     }
+    way.opened |= open;
     show_window(open);
     want_gate(open ? GATE_WINDOW : GATE_FROZEN);
     if (!open && silence != AGENT_SILENT)
@@ -279,10 +282,7 @@ static bool start_thread(void *(*body)(void *), size_t stack_bytes)
 static bool start(void)
 {
     fork_watch();
-    if (start_thread(walk_main, 1 << 20) && start_thread(help_main, 1 << 18))
-        return true;
-    COMPLAIN(TROUBLE_THREADS, "no thread can be started that would take the agent's limits over");
-    return false;
+    return start_thread(walk_main, 1 << 20) && start_thread(help_main, 1 << 18);
 }
 
 bool helper_start(void)

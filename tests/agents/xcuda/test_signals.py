@@ -228,12 +228,18 @@ def test_a_blocked_signal_waits_until_the_application_takes_it(xcuda, block):
     assert (ran.returncode, ran.stdout) == (0, "15\n")
 
 
-def test_our_threads_take_no_signal(xcuda):
-    job = xcuda.python("cuda.start(); print('ready', flush=True); time.sleep(60)", ready=True)
+def signals_taken(job) -> dict[str, set[int]]:
+    """What each thread of the process does not block, by the thread's name."""
     taken = {}
     for status in Path(f"/proc/{job.pid}/task").glob("*/status"):
         fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
         blocked = int(fields["SigBlk"], 16)
         taken[fields["Name"].strip()] = {n for n in range(1, 32) if not blocked >> n - 1 & 1}
+    return taken
+
+
+def test_our_threads_take_no_signal(xcuda):
+    job = xcuda.python("cuda.start(); print('ready', flush=True); time.sleep(60)", ready=True)
+    until(lambda: {"xcuda", "xcuda-walk"} <= signals_taken(job).keys())
     unblockable = {signal.SIGKILL, signal.SIGSTOP}
-    assert taken["xcuda"] == taken["xcuda-walk"] == unblockable
+    assert signals_taken(job)["xcuda"] == signals_taken(job)["xcuda-walk"] == unblockable
