@@ -233,7 +233,8 @@ tell(spoiled=spoiled != 0, ended=ended != 0, most=most)
         block=make_block(inflight_cap=2),
         env=TIMED,
     )
-    assert told["spoiled"] and told["ended"]
+    assert told["spoiled"]
+    assert told["ended"]
     assert told["most"] <= 2
 
 
