@@ -54,8 +54,8 @@ def main() -> int:
     ended = "time"
     calls = failed = 0
     end = time.monotonic() + chosen.seconds
-    say("ready")
     try:
+        say("ready")
         while time.monotonic() < end and not told:
             calls += 1
             failed += act() != 0
