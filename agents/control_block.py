@@ -198,23 +198,33 @@ class Limits:
 
     def checked(self) -> dict[str, int]:
         """The fields as they are written. Raises BlockError for one out of its range."""
-        written = {name: int(getattr(self, name) or 0) for name in RANGES}
-        for name, (least, most) in RANGES.items():
-            if getattr(self, name) is not None and not least <= written[name] <= most:
-                raise BlockError(
-                    f"{name} is {written[name]}, but must be from {least} to {most}: "
-                    "the policy was not written."
-                )
-        return written
+        return {name: self._checked(name, *bounds) for name, bounds in RANGES.items()}
+
+    def _checked(self, name: str, least: int, most: int) -> int:
+        value = getattr(self, name)
+        if value is None:
+            return NO_LIMIT
+        if name in OPTIONAL:  # 0 is how None is written, not a limit that lets nothing through
+            least = 1
+        if not least <= value <= most:
+            raise BlockError(
+                f"{name} is {value}, but must be from {least} to {most}: "
+                "the policy was not written."
+            )
+        return int(value)
 
 
-# Beyond these a process takes a policy for garbage and keeps the last one; see src/block.c.
+NO_LIMIT: Final = 0
+OPTIONAL: Final = frozenset(
+    {"memory_quota_bytes", "launches_per_s", "blocks_per_s", "inflight_cap"}
+)
+# Beyond these a process takes a policy for garbage and keeps the last good one.
 RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "mode": (0, 3),
-    "memory_quota_bytes": (1, 1 << 48),
-    "launches_per_s": (1, 1_000_000_000),
-    "blocks_per_s": (1, 1_000_000_000_000_000),
-    "inflight_cap": (1, 1_000_000),
+    "memory_quota_bytes": (0, 1 << 48),
+    "launches_per_s": (0, 1_000_000_000),
+    "blocks_per_s": (0, 1_000_000_000_000_000),
+    "inflight_cap": (0, 1_000_000),
     "duty_permille": (1, 1000),
     "safe_duty_permille": (1, 1000),
     "floor_duty_permille": (1, 1000),
@@ -367,7 +377,7 @@ class ControlBlock:
             safe_duty_permille=raw["safe_duty_permille"],
             floor_duty_permille=raw["floor_duty_permille"],
             grace_ms=raw["grace_ms"],
-            window_open=bool(raw["window_open"]),
+            window_open=raw["window_open"] == 1,
             exit_ms=raw["exit_ms"],
         )
 

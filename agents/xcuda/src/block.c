@@ -68,31 +68,14 @@ void duty_set_window(bool open)
     decide_duty();
 }
 
-/* Ranges beyond which a value is garbage; those of `RANGES` in the twin. */
+/* The first field that is out of its range, or NULL. */
 static const char *senseless(const struct block_policy *policy)
 {
-    if (policy->mode > MODE_EXIT)
-        return "mode";
-    if (policy->memory_quota_bytes > UINT64_C(1) << 48)
-        return "memory_quota_bytes";
-    if (policy->launches_per_s > UINT64_C(1000000000))
-        return "launches_per_s";
-    if (policy->blocks_per_s > UINT64_C(1000000000000000))
-        return "blocks_per_s";
-    if (policy->inflight_cap > 1000000)
-        return "inflight_cap";
-    if (policy->duty_permille - 1 > 999)
-        return "duty_permille";
-    if (policy->safe_duty_permille - 1 > 999)
-        return "safe_duty_permille";
-    if (policy->floor_duty_permille - 1 > 999)
-        return "floor_duty_permille";
-    if (policy->grace_ms > 86400000)
-        return "grace_ms";
-    if (policy->window_open > 1)
-        return "window_open";
-    if (policy->exit_ms - 1 > 3599999)
-        return "exit_ms";
+#define CHECK_RANGE(field, least, most)                                      \
+    if ((uint64_t)policy->field - (least) > (uint64_t)(most) - (least))      \
+        return #field;
+    BLOCK_RANGES(CHECK_RANGE)
+#undef CHECK_RANGE
     return NULL;
 }
 

@@ -67,6 +67,20 @@ struct block_policy {
     alignas(64) _Atomic uint64_t heartbeat_ns; /* 0: no agent, never stale (a run by hand) */
 };
 
+/* What a policy can sensibly say, as F(field, least, most). Anything else is garbage. */
+#define BLOCK_RANGES(F)                                   \
+    F(mode, 0, MODE_EXIT)                                 \
+    F(memory_quota_bytes, 0, UINT64_C(1) << 48)           \
+    F(launches_per_s, 0, UINT64_C(1000000000))            \
+    F(blocks_per_s, 0, UINT64_C(1000000000000000))        \
+    F(inflight_cap, 0, 1000000)                           \
+    F(duty_permille, 1, 1000)                             \
+    F(safe_duty_permille, 1, 1000)                        \
+    F(floor_duty_permille, 1, 1000)                       \
+    F(grace_ms, 0, 86400000)                              \
+    F(window_open, 0, 1)                                  \
+    F(exit_ms, 1, 3600000)
+
 /* What is charged, by how it was asked for. */
 enum block_kind {
     KIND_DEVICE = 0, /* cuMemAlloc, cuMemAllocPitch */

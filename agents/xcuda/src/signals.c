@@ -276,9 +276,16 @@ static int set(int number, const struct sigaction *asked)
     return real_sigaction(number, &action, NULL);
 }
 
+/* Of a vfork child: it shares our memory, and must neither take the lock into its grave nor change
+ * what the parent's application has asked for. */
+static bool in_child(void)
+{
+    return atomic_load_explicit(&home, memory_order_relaxed) != 0 && !signals_at_home();
+}
+
 static int change(int number, const struct sigaction *action, struct sigaction *old)
 {
-    if (index_of(number) < 0)
+    if (index_of(number) < 0 || in_child())
         return real_sigaction(number, action, old);
     /* A bad pointer faults here, not under the lock. */
     struct sigaction asked = action ? *action : (struct sigaction){.sa_flags = 0}, seen;

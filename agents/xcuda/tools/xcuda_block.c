@@ -88,12 +88,25 @@ static void print_structure(const char *name, size_t size, const struct field *f
     printf("}},\n");
 }
 
+static void print_ranges(void)
+{
+    const char *comma = "";
+    printf("  \"ranges\": {");
+#define PRINT_RANGE(field, least, most)                                           \
+    printf("%s\"" #field "\": [%d, %" PRIu64 "]", comma, least, (uint64_t)(most)); \
+    comma = ", ";
+    BLOCK_RANGES(PRINT_RANGE)
+#undef PRINT_RANGE
+    printf("},\n");
+}
+
 static int print_layout(void)
 {
     printf("{\n");
     print_structure("policy", sizeof(struct block_policy), policy_fields);
     print_structure("slot", sizeof(struct block_slot), slot_fields);
     print_structure("stats", sizeof(struct block_stats), stats_fields);
+    print_ranges();
     printf("  \"policy_magic\": %" PRIu64 ",\n", BLOCK_POLICY_MAGIC);
     printf("  \"stats_magic\": %" PRIu64 ",\n", BLOCK_STATS_MAGIC);
     printf("  \"abi\": %u,\n", BLOCK_ABI);

@@ -74,6 +74,10 @@ def test_both_sides_use_the_same_numbers(layout):
     assert layout["kinds"] == list(Kind)
 
 
+def test_both_sides_find_the_same_policies_sensible(layout):
+    assert {name: tuple(bounds) for name, bounds in layout["ranges"].items()} == RANGES
+
+
 def test_a_process_takes_over_what_is_written(xcuda, block):
     job = xcuda.python(SLEEPER, ready=True, block=block)
     sequence = block.set_policy(Limits(mode=Mode.THROTTLE, launches_per_s=7))
@@ -88,6 +92,12 @@ def test_a_limit_out_of_its_range_is_refused_before_anything_is_written(block, n
     with pytest.raises(BlockError, match=name):
         block.set_policy(Limits(**{name: RANGES[name][1] + 1}))
     assert block.read_limits() == before
+
+
+@pytest.mark.parametrize("name", sorted(control_block.OPTIONAL))
+def test_a_limit_of_nothing_is_never_taken_for_no_limit(block, name):
+    with pytest.raises(BlockError, match=name):
+        block.set_policy(Limits(**{name: 0}))
 
 
 def test_a_block_reads_the_same_after_the_agent_was_restarted(block):
@@ -105,6 +115,14 @@ def test_a_policy_that_was_left_half_written_can_be_written_again(block):
 def test_a_block_is_made_once(block):
     with pytest.raises(BlockError, match="File exists"):
         ControlBlock.create(block.directory, generation=2)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root: only it can give a file away")
+def test_the_job_may_write_its_stats_and_only_read_the_policy(tmp_path: Path):
+    with ControlBlock.create(tmp_path / "block", generation=1, job_uid=65534):
+        policy, stats = ((tmp_path / "block" / name).stat() for name in ("policy", "stats"))
+    assert (policy.st_uid, policy.st_mode & 0o777) == (0, 0o644)
+    assert (stats.st_uid, stats.st_mode & 0o777) == (65534, 0o600)
 
 
 @pytest.mark.parametrize(
