@@ -137,8 +137,11 @@ bool allocations_find(enum space space, uint64_t value, struct allocation *found
     struct shard *shard = shard_of(hash(space, value));
     lock_take(&shard->lock);
     struct allocation *entry = find(shard, &(struct allocation){.space = space, .value = value});
-    if (entry)
+    if (entry) {
         *found = *entry;
+        if (space == SPACE_PHYSICAL || space == SPACE_MAPPING)
+            physical_hold(found->physical);
+    }
     lock_give(&shard->lock);
     return entry != NULL;
 }

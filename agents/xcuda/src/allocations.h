@@ -46,7 +46,7 @@ bool allocations_add(const struct allocation *allocation);
  * another thread might be given the same value first. */
 bool allocations_take(enum space space, uint64_t value, struct allocation *taken);
 
-/* Copies it; false: it is not ours. */
+/* Copies it; false: it is not ours. Its physical memory, if any, is then held for the caller too. */
 bool allocations_find(enum space space, uint64_t value, struct allocation *found);
 
 /* Adds `by` to the references of a handle. The last one takes it, and `taken` is set; false: it is

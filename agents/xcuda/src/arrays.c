@@ -5,7 +5,7 @@
 
 #define PAGE_BYTES UINT64_C(65536)
 
-/* Bytes of one channel. Formats that pack several channels are counted by what is common to them. */
+/* Bytes of one channel; of a format that packs several, what is common to them. */
 static uint64_t channel_bytes(int format)
 {
     switch (format) {

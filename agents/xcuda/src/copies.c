@@ -1,12 +1,12 @@
-/* Copies, fills and what else a stream does besides kernels: they pass the gate, and that is all. */
+/* Copies, fills and what else a stream does besides kernels: they pass the gate, that is all. */
 #include "driver.h"
 #include "gate.h"
 
-#define HOOK_COPY(name, parameters, arguments, stream)                     \
-    CUresult name parameters                                               \
-    {                                                                      \
-        CUresult held = enter_stream(ENTRY_COPY, (CUstream)(stream));      \
-        return held != CUDA_SUCCESS ? held : leave(REAL(name) arguments);  \
+#define HOOK_COPY(name, parameters, arguments, stream)                    \
+    CUresult name parameters                                              \
+    {                                                                     \
+        CUresult held = enter_stream(ENTRY_COPY, (CUstream)(stream));     \
+        return held != CUDA_SUCCESS ? held : leave(REAL(name) arguments); \
     }
 #define HOOK_LOADER(...)
 #define HOOK_CONTEXT(...)

@@ -75,8 +75,8 @@ static void map_add(enum function function)
 }
 
 /* Keeps the library where it is: an application that opens the driver for a look, closes it and
- * opens it again would leave us with addresses of nothing. Not while others wait for us: the dynamic
- * linker holds its lock while it runs constructors, and those may ask us for a function. */
+ * opens it again would leave us with addresses of nothing. Not while others wait for us: the
+ * dynamic linker holds its lock while it runs constructors, and those may ask for a function. */
 static void pin(const struct elf_object *object)
 {
     void *(*open)(const char *, int) = libc_function("dlopen");

@@ -12,7 +12,7 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* Every hook is a function of the name that the driver exports; all files share this declaration. */
+/* Every hook is a function of the name that the driver exports, declared here for all files. */
 #define HOOK(class, name, parameters, arguments, stream) \
     PUBLIC CUresult name parameters;                     \
     typedef CUresult real_##name parameters;

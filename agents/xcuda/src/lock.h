@@ -1,5 +1,5 @@
-/* A lock for a few instructions at a time, never held across a call of the driver. Unlike a mutex it
- * costs one atomic instruction, and a child of fork may just open it. */
+/* A lock for a few instructions at a time, never held across a call of the driver. Unlike a mutex
+ * it costs one atomic instruction, and a child of fork may just open it. */
 #pragma once
 
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* Memory of cuMemCreate. Its handle may be released while it is mapped, and the driver may then give
- * the handle's value to the next; so it is kept apart from both, and is charged until the last
+/* Memory of cuMemCreate. Its handle may be released while it is mapped, and the driver may then
+ * give the handle's value to the next; so it is kept apart from both, and is charged until the last
  * handle and the last mapping are gone. */
 #pragma once
 

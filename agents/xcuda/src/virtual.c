@@ -65,15 +65,13 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
     struct allocation found;
     bool taken;
     if (result == CUDA_SUCCESS && !allocations_refer(*handle, 1, &found, &taken) &&
-        allocations_find(SPACE_MAPPING, (uintptr_t)address, &found) && found.physical) {
-        physical_hold(found.physical);
+        allocations_find(SPACE_MAPPING, (uintptr_t)address, &found) && found.physical)
         allocations_add(&(struct allocation){.space = SPACE_PHYSICAL,
                                              .kind = KIND_PHYSICAL,
                                              .value = *handle,
                                              .bytes = found.bytes,
                                              .physical = found.physical,
                                              .references = 1});
-    }
     return leave(result);
 }
 
@@ -84,8 +82,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     if (result != CUDA_SUCCESS)
         return result;
     struct allocation of = {0};
-    if (allocations_find(SPACE_PHYSICAL, handle, &of))
-        physical_hold(of.physical);
+    allocations_find(SPACE_PHYSICAL, handle, &of);
     result = REAL(cuMemMap)(address, bytes, offset, handle, flags);
     if (result != CUDA_SUCCESS)
         physical_drop(of.physical);

@@ -1,4 +1,4 @@
-/* Memory pools: what they hold is charged, whoever uses it, and what the driver gave back is not. */
+/* Memory pools: what they hold is charged, whoever uses it; what the driver gave back is not. */
 #include <string.h>
 
 #include "pools.c"

@@ -138,7 +138,7 @@ static _Atomic uint64_t held; /* what the driver would know */
 static void *change(void *argument)
 {
     uint32_t seed = (uint32_t)(uintptr_t)argument;
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < 8000; round++) {
         uint64_t bytes = (below(&seed, 30) + 1) * UNIT;
         if (quota_reserve(KIND_DEVICE, bytes) != CUDA_SUCCESS)
             continue;
