@@ -57,9 +57,9 @@ def main(include: str) -> None:
     symbols = {
         symbol: base
         for base in hooks.classes
-        for symbol in sorted(prototypes)
-        if (rest := symbol.removeprefix(base)) != symbol and VARIANT.fullmatch(rest)
-    } | {base: base for base in hooks.classes if base in prototypes}
+        for symbol in prototypes
+        if symbol.startswith(base) and VARIANT.fullmatch(symbol, len(base))
+    }
     write(
         HERE / "src" / "hooks.inc",
         "/* HOOK(class, exported name, parameters, their names, stream) by name, then\n"
