@@ -353,7 +353,8 @@ class ControlBlock:
         for name, value in written.items():
             self._words[name].value = value
         self._order()
-        sequence.value += 1
+        # 0 is the sequence of a process that has taken none over.
+        sequence.value = (sequence.value + 1) & 0xFFFFFFFF or 2
         _futex(_FUTEX_WAKE, sequence, _EVERYONE)
         return int(sequence.value)
 
@@ -365,8 +366,10 @@ class ControlBlock:
         self._words["heartbeat_ns"].value = time.monotonic_ns()
 
     def read_limits(self) -> Limits:
-        """What was written last."""
+        """What was written last. Raises BlockError when it makes no sense."""
         raw = {name: int(self._words[name].value) for name in RANGES}
+        if raw["mode"] not in tuple(Mode):
+            raise BlockError(f"{self.directory / 'policy'} holds {raw['mode']} as its mode.")
         return Limits(
             mode=Mode(raw["mode"]),
             memory_quota_bytes=raw["memory_quota_bytes"] or None,

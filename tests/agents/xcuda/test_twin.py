@@ -112,6 +112,17 @@ def test_a_policy_that_was_left_half_written_can_be_written_again(block):
     assert block.set_policy(Limits()) == 8
 
 
+def test_the_sequence_leaves_out_the_number_of_no_policy(block):
+    write_raw(block, POLICY, "sequence", 0xFFFFFFFE)
+    assert block.set_policy(Limits()) == 2
+
+
+def test_a_policy_that_makes_no_sense_is_not_read(block):
+    write_raw(block, POLICY, "mode", 9)
+    with pytest.raises(BlockError, match="9 as its mode"):
+        block.read_limits()
+
+
 def test_a_block_is_made_once(block):
     with pytest.raises(BlockError, match="File exists"):
         ControlBlock.create(block.directory, generation=2)
