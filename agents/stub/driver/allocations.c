@@ -1,6 +1,5 @@
 /* Device addresses. Each allocation has a terabyte of address space to itself, so that the number
  * of an allocation is a part of its addresses and no search is ever needed. */
-#include <string.h>
 
 #include "handles.h"
 

@@ -1,7 +1,6 @@
 /* Arrays and mipmapped arrays, which the device pads to whole pages. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "handles.h"
 

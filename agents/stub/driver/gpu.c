@@ -1,6 +1,5 @@
 #include "gpu.h"
 
-#include <string.h>
 
 #define DONE_NS 0.5 /* less than this is rounding */
 

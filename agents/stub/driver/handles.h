@@ -72,7 +72,18 @@ CUstream stream_of(CUstream handle, bool per_thread);
 CUresult stream_submit(CUstream stream, const struct work *work);
 CUresult stream_finish(CUstream stream);
 
+/* The queues of this process on the simulated GPU: append an item, waiting while there is no room;
+ * wait until a queue is past a position; ask whether it is. */
+CUresult queue_submit(CUstream stream, struct gpu_item item, uint64_t *position);
+CUresult queue_wait(uint32_t queue, uint64_t position);
+CUresult queue_query(uint32_t queue, uint64_t position);
+
 /* graphs.c */
+CUgraph graph_new(void);
+CUgraphNode graph_add(CUgraph graph, const struct work *work);
+void graph_destroy(CUgraph graph);
+
+/* capture.c */
 CUresult capture_add(CUstream stream, const struct work *work);
 CUresult capture_event(CUevent event, CUstream stream);
 CUresult capture_wait(CUstream stream, CUevent event);

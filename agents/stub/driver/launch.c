@@ -1,6 +1,5 @@
 /* Kernels, host functions and copies. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "handles.h"
 
@@ -44,20 +43,35 @@ static CUresult launch(const CUDA_KERNEL_NODE_PARAMS *kernel, CUstream stream)
 #define KERNEL                                                                                     \
     (&(CUDA_KERNEL_NODE_PARAMS){f, gx, gy, gz, bx, by, bz, shared, parameters, NULL, NULL, NULL})
 
-#define LAUNCH(name, per_thread, more, ...)                                                        \
-    EXPORT CUresult name(GRID __VA_ARGS__)                                                         \
-    {                                                                                              \
-        if (!is_special())                                                                         \
-            return CUDA_SUCCESS;                                                                   \
-        ENTER();                                                                                   \
-        more;                                                                                      \
-        return launch(KERNEL, stream_of(stream, per_thread));                                      \
-    }
+EXPORT CUresult cuLaunchKernel(GRID, void **extra)
+{
+    if (!is_special())
+        return CUDA_SUCCESS;
+    ENTER();
+    (void)extra;
+    return launch(KERNEL, stream_of(stream, false));
+}
 
-LAUNCH(cuLaunchKernel, false, (void)extra, , void **extra)
-LAUNCH(cuLaunchKernel_ptsz, true, (void)extra, , void **extra)
-LAUNCH(cuLaunchCooperativeKernel, false, )
-LAUNCH(cuLaunchCooperativeKernel_ptsz, true, )
+EXPORT CUresult cuLaunchKernel_ptsz(GRID, void **extra)
+{
+    if (!is_special())
+        return CUDA_SUCCESS;
+    ENTER();
+    (void)extra;
+    return launch(KERNEL, stream_of(stream, true));
+}
+
+EXPORT CUresult cuLaunchCooperativeKernel(GRID)
+{
+    ENTER();
+    return launch(KERNEL, stream_of(stream, false));
+}
+
+EXPORT CUresult cuLaunchCooperativeKernel_ptsz(GRID)
+{
+    ENTER();
+    return launch(KERNEL, stream_of(stream, true));
+}
 
 static CUresult launch_config(const CUlaunchConfig *config, CUfunction f, void **parameters,
                               bool per_thread)

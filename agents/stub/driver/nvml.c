@@ -1,7 +1,6 @@
 /* libnvidia-ml.so.1: what NVML says about the simulated device. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "server.h"
 

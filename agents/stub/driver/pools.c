@@ -2,7 +2,6 @@
  * allocated from it goes back at a synchronisation, down to its release threshold. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "handles.h"
 

@@ -44,8 +44,7 @@ static inline bool is_special(void)
 void special_set(enum special what);
 void special_clear(enum special what);
 
-/* What the call of this name has to return at once, or CUDA_SUCCESS. ANYWHERE: it needs no context.
- * UNSAFE: it may not be made while a stream captures. */
+/* What the call of this name has to return at once, or CUDA_SUCCESS. */
 enum needs { NEEDS_NOTHING, NEEDS_INIT, NEEDS_CONTEXT, NEEDS_NO_CAPTURE };
 CUresult enter_special(const char *symbol, enum needs needs);
 
@@ -76,7 +75,7 @@ bool failures_read(void);
 CUresult failure_due(const char *symbol);
 bool is_fatal(CUresult code);
 
-/* graphs.c: a call that may not be made while a stream captures; invalidates what it disturbs. */
+/* capture.c: a call that may not be made while a stream captures; invalidates what it disturbs. */
 CUresult capture_disturbed(void);
 
 /* streams.c: wait for all work of this process. */

@@ -1,8 +1,7 @@
-/* Streams, events, and the waiting for them. */
+/* Streams: their queues on the simulated GPU, and the waiting for them. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -95,7 +94,7 @@ static void sleep_ns(double ns)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
-static CUresult wait_for(uint32_t queue, uint64_t position)
+CUresult queue_wait(uint32_t queue, uint64_t position)
 {
     for (;;) {
         server_lock(process.server);
@@ -222,8 +221,7 @@ static bool has_room(uint32_t queue)
     return at->submitted - at->completed <= GPU_QUEUE_DEPTH - GPU_QUEUES;
 }
 
-/* Append one item, waiting while there is no room for it. */
-static CUresult submit(CUstream stream, struct gpu_item item, uint64_t *position)
+CUresult queue_submit(CUstream stream, struct gpu_item item, uint64_t *position)
 {
     for (;;) {
         server_lock(process.server);
@@ -263,7 +261,7 @@ CUresult stream_submit(CUstream stream, const struct work *work)
     struct gpu_item item = work->item;
     if (work->type == CU_GRAPH_NODE_TYPE_HOST)
         item = (struct gpu_item){.kind = ITEM_HOST};
-    CUresult result = submit(stream, item, &position);
+    CUresult result = queue_submit(stream, item, &position);
     if (result == CUDA_SUCCESS && work->type == CU_GRAPH_NODE_TYPE_HOST)
         serve(stream->queue, position, work);
     return result;
@@ -273,14 +271,14 @@ CUresult stream_finish(CUstream stream)
 {
     if (!process.timed || process.seat < 0)
         return CUDA_SUCCESS;
-    return wait_for(stream->queue, mine()->queue[stream->queue].submitted);
+    return queue_wait(stream->queue, mine()->queue[stream->queue].submitted);
 }
 
 CUresult streams_finish(void)
 {
     CUresult result = CUDA_SUCCESS;
     for (uint32_t queue = 0; process.timed && queue < GPU_QUEUES && !result; queue++)
-        result = wait_for(queue, mine()->queue[queue].submitted);
+        result = queue_wait(queue, mine()->queue[queue].submitted);
     return result;
 }
 
@@ -351,8 +349,7 @@ EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream)
     return synchronise(stream_of(stream, true));
 }
 
-/* Whether a queue is past a position, by a look at the device. */
-static CUresult query_position(uint32_t queue, uint64_t position)
+CUresult queue_query(uint32_t queue, uint64_t position)
 {
     if (!process.timed)
         return CUDA_SUCCESS;
@@ -367,7 +364,7 @@ static CUresult query(CUstream stream)
 {
     if (stream->capture)
         return capture_invalidate(stream);
-    return query_position(stream->queue,
+    return queue_query(stream->queue,
                           process.timed ? mine()->queue[stream->queue].submitted : 0);
 }
 
@@ -430,184 +427,4 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     *least = 0;
     *greatest = -5;
     return CUDA_SUCCESS;
-}
-
-/* Events */
-
-static struct {
-    pthread_mutex_t lock;
-    uint8_t taken[GPU_EVENTS];
-    uint32_t next;
-} events = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static int take_index(void)
-{
-    int found = -1;
-    pthread_mutex_lock(&events.lock);
-    for (uint32_t tried = 0; tried < GPU_EVENTS && found < 0; tried++) {
-        uint32_t index = events.next++ % GPU_EVENTS;
-        if (!events.taken[index]) {
-            events.taken[index] = 1;
-            found = (int)index;
-        }
-    }
-    pthread_mutex_unlock(&events.lock);
-    return found;
-}
-
-EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
-{
-    ENTER();
-    int index = take_index();
-    if (index < 0)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *event = calloc(1, sizeof **event);
-    (*event)->flags = flags;
-    (*event)->index = (uint32_t)index;
-    return CUDA_SUCCESS;
-}
-
-static CUresult destroy_event(CUevent event)
-{
-    if (!event)
-        return CUDA_ERROR_INVALID_HANDLE;
-    pthread_mutex_lock(&events.lock);
-    events.taken[event->index] = 0;
-    pthread_mutex_unlock(&events.lock);
-    free(event);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventDestroy(CUevent event)
-{
-    ENTER();
-    return destroy_event(event);
-}
-
-EXPORT CUresult cuEventDestroy_v2(CUevent event)
-{
-    ENTER();
-    return destroy_event(event);
-}
-
-static CUresult record(CUevent event, CUstream stream)
-{
-    if (stream->capture)
-        return capture_event(event, stream);
-    event->capture = NULL;
-    event->recorded = true;
-    event->queue = stream->queue;
-    if (!process.timed) {
-        event->ns = event->flags & CU_EVENT_DISABLE_TIMING ? 0 : monotonic_ns();
-        return CUDA_SUCCESS;
-    }
-    server_lock(process.server);
-    event->generation = ++mine()->event[event->index].generation;
-    server_unlock(process.server);
-    return submit(stream,
-                  (struct gpu_item){.kind = ITEM_EVENT,
-                                    .event = event->index,
-                                    .generation = event->generation},
-                  &event->position);
-}
-
-EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
-{
-    ENTER();
-    return record(event, stream_of(stream, false));
-}
-
-EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
-{
-    ENTER();
-    return record(event, stream_of(stream, true));
-}
-
-EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
-{
-    ENTER();
-    (void)flags;
-    return record(event, stream_of(stream, false));
-}
-
-EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
-{
-    ENTER();
-    (void)flags;
-    return record(event, stream_of(stream, true));
-}
-
-EXPORT CUresult cuEventQuery(CUevent event)
-{
-    ENTER_UNSAFE();
-    if (event->capture)
-        return ERROR_CAPTURED_EVENT;
-    return query_position(event->queue, event->position);
-}
-
-EXPORT CUresult cuEventSynchronize(CUevent event)
-{
-    ENTER_UNSAFE();
-    if (event->capture)
-        return ERROR_CAPTURED_EVENT;
-    CUresult result = process.timed ? wait_for(event->queue, event->position) : CUDA_SUCCESS;
-    pools_trim();
-    return result;
-}
-
-static uint64_t time_of(CUevent event)
-{
-    return process.timed ? mine()->event[event->index].ns : event->ns;
-}
-
-static CUresult elapsed(float *ms, CUevent from, CUevent to)
-{
-    if (!from->recorded || !to->recorded || (from->flags | to->flags) & CU_EVENT_DISABLE_TIMING)
-        return CUDA_ERROR_INVALID_HANDLE;
-    CUresult result = query_position(from->queue, from->position);
-    if (result == CUDA_SUCCESS)
-        result = query_position(to->queue, to->position);
-    if (result == CUDA_SUCCESS)
-        *ms = (float)((double)(int64_t)(time_of(to) - time_of(from)) / 1e6);
-    return result;
-}
-
-EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
-{
-    ENTER_UNSAFE();
-    return elapsed(ms, from, to);
-}
-
-EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to)
-{
-    ENTER_UNSAFE();
-    return elapsed(ms, from, to);
-}
-
-static CUresult wait_event(CUstream stream, CUevent event)
-{
-    if (event->capture || stream->capture)
-        return capture_wait(stream, event);
-    if (!process.timed || !event->recorded)
-        return CUDA_SUCCESS;
-    uint64_t position;
-    return submit(stream,
-                  (struct gpu_item){.kind = ITEM_WAIT,
-                                    .wait_queue = (uint16_t)event->queue,
-                                    .wait_position = event->position},
-                  &position);
-}
-
-EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
-{
-    ENTER();
-    (void)flags;
-    return wait_event(stream_of(stream, false), event);
-}
-
-EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
-{
-    ENTER();
-    (void)flags;
-    return wait_event(stream_of(stream, true), event);
 }

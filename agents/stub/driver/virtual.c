@@ -2,7 +2,6 @@
  * memory is held until it is neither referred to nor mapped. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
