@@ -1,0 +1,160 @@
+"""One thread per GPU that keeps the latest view of its MPS, and runs commands for the agent.
+
+The agent's loop reads `snapshot` and posts `errands`; it never waits for a daemon.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from agents.complaints import Complaints
+from agents.mps import health, journal
+from agents.mps.answers import BadAnswer, Status
+from agents.mps.control import Control, ControlFailed, NoDaemon, TooLate
+from agents.mps.health import ServerState, Snapshot
+from agents.mps.journal import Account
+from agents.mps.tail import Tail
+from agents.mps.unit import find
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.2
+# What waits to be done for a daemon that hangs; more than that is not worth keeping.
+MAX_ERRANDS: Final = 64
+
+
+class Watch:
+    """The view of one GPU's MPS, kept fresh by `look`."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+        self._logs = (Tail(control.place.control_log), Tail(control.place.server_log))
+        self.snapshot = Snapshot(at=float("-inf"))
+
+    def look(self, now: float) -> Snapshot:
+        """Reads the logs, and asks the daemon where that is worth it. Never raises for what a
+        daemon says or does not say."""
+        account = self.snapshot.account
+        for each in self._logs:
+            account = journal.read(account, each.lines())
+        if health.is_worth_asking(self.snapshot, account, now):
+            self.snapshot = self._ask(account, now)
+        elif account is not self.snapshot.account:
+            state = ServerState.FAULT if account.at_fault else self.snapshot.state
+            self.snapshot = replace(self.snapshot, account=account, state=state)
+        return self.snapshot
+
+    def terminate(self, client_pid: int) -> None:
+        """Ends one client of ours on whichever server has it. Raises as `Control.ask`."""
+        for server in self.control.ask(self.control.dialect.servers()):
+            if client_pid in self.control.ask(self.control.dialect.client_pids(server)):
+                self.control.terminate_client(server, client_pid)
+
+    def close(self) -> None:
+        for each in self._logs:
+            each.close()
+
+    def _ask(self, account: Account, now: float) -> Snapshot:
+        ask, dialect = self.control.ask, self.control.dialect
+        try:
+            statuses = {pid: ask(dialect.status(pid)) for pid in ask(dialect.servers())}
+            clients = frozenset(
+                pid for server in statuses for pid in ask(dialect.client_pids(server))
+            )
+        except (ControlFailed, BadAnswer) as failure:
+            return Snapshot(now, _unanswered(failure), str(failure), account=account)
+        return self._answered(statuses, clients, account, now)
+
+    def _answered(
+        self, statuses: dict[int, Status], clients: frozenset[int], account: Account, now: float
+    ) -> Snapshot:
+        state, server = health.said(statuses)
+        if state is not ServerState.FAULT:
+            account = replace(account, at_fault=False)
+        daemon = find(self.control.place)
+        return Snapshot(
+            now,
+            state,
+            str(state),
+            None if daemon is None else daemon.pid,
+            server,
+            None if server is None else uid_of(server),
+            None if daemon is None else daemon.multiuser,
+            clients,
+            account,
+        )
+
+
+def _unanswered(failure: Exception) -> ServerState:
+    if isinstance(failure, NoDaemon):
+        return ServerState.NO_DAEMON
+    return ServerState.SILENT if isinstance(failure, TooLate) else ServerState.UNKNOWN
+
+
+def uid_of(pid: int) -> int | None:
+    """Whose process it is; None when it is gone or hidden."""
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return None
+
+
+class Watcher:
+    """The thread around a `Watch`. It ends with the process and holds nothing up."""
+
+    def __init__(self, watch: Watch, clock: Callable[[], float] = time.monotonic) -> None:
+        self.watch, self._clock = watch, clock
+        self._errands: queue.Queue[Callable[[Watch], None] | None] = queue.Queue(MAX_ERRANDS)
+        self._complaints = Complaints()
+        self._thread = threading.Thread(
+            target=self._run, name=f"mps {watch.control.place.gpu_uuid}", daemon=True
+        )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.watch.snapshot
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns at once; the thread ends after the command it is in."""
+        self._post(None)
+
+    def terminate(self, client_pid: int) -> None:
+        """Soon, in order; what comes of it shows in the client list."""
+        self._post(lambda watch: watch.terminate(client_pid))
+
+    def _post(self, errand: Callable[[Watch], None] | None) -> None:
+        try:
+            self._errands.put_nowait(errand)
+        except queue.Full:
+            self._complain("its daemon hangs and too many commands wait")
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.watch.look(self._clock())
+                errand = self._errands.get(timeout=LOOK_S)
+                if errand is None:
+                    break
+                errand(self.watch)
+            except queue.Empty:
+                continue
+            except (ControlFailed, BadAnswer) as failure:
+                self._complain(str(failure))
+            except Exception:
+                log.exception("%s: a look failed", self._thread.name)
+                time.sleep(LOOK_S)
+        self.watch.close()
+
+    def _complain(self, text: str) -> None:
+        if self._complaints.due(text):
+            log.warning("%s: %s", self._thread.name, text)
