@@ -81,10 +81,10 @@ class Page:
         connection.request(
             "GET", self._address.path, headers={"Accept": "text/plain;version=0.0.4"}
         )
-        response = connection.getresponse()
-        if response.status != http.client.OK:
-            raise Unavailable(f"{self.url} answers {response.status} {response.reason}")
-        return self._body(response, ends).decode(errors="replace")
+        with connection.getresponse() as response:
+            if response.status != http.client.OK:
+                raise Unavailable(f"{self.url} answers {response.status} {response.reason}")
+            return self._body(response, ends).decode(errors="replace")
 
     def _body(self, response: http.client.HTTPResponse, ends: float) -> bytes:
         body = bytearray()
@@ -94,6 +94,8 @@ class Page:
                 raise Unavailable(f"{self.url} is longer than {self._most_bytes} bytes")
             if time.monotonic() > ends:
                 raise Unavailable(f"{self.url} takes longer than {self._deadline_s:g} s")
+        if response.length:
+            raise Unavailable(f"{self.url} was cut off {response.length} bytes before its end")
         return bytes(body)
 
     def _connected(self) -> http.client.HTTPConnection:
