@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from agents.collectors import exposition, latency, numbers
-from agents.collectors.base import Unavailable
+from agents.collectors.base import Unavailable, values_of
 from agents.collectors.dcgm import parse, parse_discovery, parse_dmon
 from agents.collectors.nvml import Nvml, SignalSource
 from agents.sysmonitor.signals import POSITIONS, plausible
@@ -145,9 +145,8 @@ def test_a_utilisation_beyond_reason_is_missing(line):
 def test_a_silent_zero_of_a_busy_card_is_missing():
     assert hostile()["4"]["field"].endswith("GR_ENGINE_ACTIVE")
     (card,) = Nvml(FakeNvml(FakeCard())).cards()
-    values = [None] * len(SIGNALS)
-    values[POSITIONS[Signal.GPU_UTIL]], values[POSITIONS[Signal.SM_ACTIVITY]] = 99.0, 0.0
-    assert plausible(tuple(values), card.facts)[POSITIONS[Signal.SM_ACTIVITY]] is None
+    values = values_of({Signal.GPU_UTIL: 99.0, Signal.SM_ACTIVITY: 0.0})
+    assert plausible(values, card.facts)[POSITIONS[Signal.SM_ACTIVITY]] is None
 
 
 def test_a_driver_that_differs_from_its_library_says_what_to_do():

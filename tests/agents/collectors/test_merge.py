@@ -55,7 +55,8 @@ def test_without_any_source_all_is_missing_and_nothing_zero():
     read = reading(CARD, [], {})
     assert set(read.values) == {None}
     assert read.online_processes is read.online_memory_bytes is read.offline_memory_bytes is None
-    assert read.sm_online_percent is read.sm_offline_percent is read.processes is None
+    assert read.sm_online_percent is read.sm_offline_percent is None
+    assert read.processes is None
 
 
 def test_why_a_value_is_missing_is_told_with_the_source():
