@@ -68,8 +68,10 @@ int main(int count, char **arguments)
         CUresult result = take(way, &at);
         refused += result == CUDA_ERROR_OUT_OF_MEMORY;
         other += result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY;
-        if (result != CUDA_SUCCESS)
+        if (result != CUDA_SUCCESS) {
+            sched_yield(); /* let the other one, who has the memory, give it back */
             continue;
+        }
         granted += 1;
         used(&device, &own);
         over += device > quota;
