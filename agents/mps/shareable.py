@@ -173,17 +173,10 @@ def _driver(sharing: Sharing) -> str:
 
 
 def _compute_mode(sharing: Sharing) -> str:
-    """Exclusive-process suits MPS: the one process is its server. But a process that holds the
-    GPU by itself keeps the server out."""
-    match sharing.card.compute_mode:
-        case "prohibited" | "exclusive_thread":
-            return f"its compute mode is {sharing.card.compute_mode.replace('_', ' ')}"
-        case "exclusive_process" if sharing.strangers:
-            return (
-                f"its compute mode is exclusive process and {sharing.strangers[0]} holds it"
-                " without MPS, so that no MPS server can start"
-            )
-    return ""
+    """Exclusive-process suits MPS: the one process is its server. See `_not_a_client`."""
+    if sharing.card.compute_mode not in ("prohibited", "exclusive_thread"):
+        return ""
+    return f"its compute mode is {sharing.card.compute_mode.replace('_', ' ')}"
 
 
 def _processes_unknown(sharing: Sharing) -> str:
@@ -251,11 +244,14 @@ def _clients_full(sharing: Sharing) -> str:
 
 
 def _not_a_client(sharing: Sharing) -> str:
+    """In exclusive-process mode such a process keeps even the server out."""
     strangers = sharing.strangers
     if not strangers:
         return ""
     more = f" and {len(strangers) - 1} more run" if len(strangers) > 1 else " runs"
-    return f"{strangers[0]}{more} on it without MPS"
+    exclusive = sharing.card.compute_mode == "exclusive_process"
+    alone = ", and its compute mode (exclusive process) lets no MPS server start beside it"
+    return f"{strangers[0]}{more} on it without MPS{alone if exclusive else ''}"
 
 
 def _no_daemon(sharing: Sharing) -> str:
