@@ -90,7 +90,7 @@ class Control:
     ) -> None:
         self.place = place
         self.dialect: Dialect = Version2() if dialect is None else dialect
-        self._program, self._deadline_s = tuple(program), deadline_s
+        self.program, self._deadline_s = tuple(program), deadline_s
 
     def ask(self, question: Question[T], deadline_s: float | None = None) -> T:
         """Raises ControlFailed, or answers.BadAnswer for an answer that cannot be read."""
@@ -139,7 +139,7 @@ class Control:
     def _spawn(self, question: int, answer: int) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
-                self._program,
+                self.program,
                 stdin=question,
                 stdout=answer,
                 stderr=answer,
@@ -148,11 +148,11 @@ class Control:
             )
         except FileNotFoundError as error:
             raise NoProgram(
-                f"{self._program[0]} is not installed: it comes with the NVIDIA driver's compute"
+                f"{self.program[0]} is not installed: it comes with the NVIDIA driver's compute"
                 " utilities"
             ) from error
         except PermissionError as error:
-            raise NotPermitted(f"{self._program[0]} may not be run by this user") from error
+            raise NotPermitted(f"{self.program[0]} may not be run by this user") from error
         finally:
             os.close(question)
 

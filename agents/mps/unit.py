@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -20,11 +21,14 @@ from agents.mps.control import PROGRAM, Control, ControlFailed, NoDaemon, NoProg
 from agents.supervisor import start_ticks
 
 START_S: Final = 10.0
+END_S: Final = 2.0
 LOOK_S: Final = 0.05
 MULTIUSER: Final = "-multiuser-server"
 # Where a node keeps the daemons' directories, one folder a GPU.
 ROOT: Final = Path("/var/lib/muxflow-mps")
 UNIT_NAME: Final = "muxflow-mps@.service"
+UNIT_DIRECTORIES: Final = (Path("/etc/systemd/system"), Path("/usr/lib/systemd/system"))
+SYSTEMD: Final = Path("/run/systemd/system")
 
 # The instance name is the GPU's UUID. KillMode=mixed ends the server with its daemon. Nothing
 # here names the agent: its unit may come, go and fail.
@@ -94,6 +98,7 @@ def start_detached(
     ControlFailed."""
     if (daemon := find(place)) is not None:
         return daemon
+    _leave_nothing_stale(place)
     for directory in (place.pipe_directory, place.log_directory):
         directory.mkdir(parents=True, exist_ok=True)
     _launch(place, program, multiuser=multiuser)
@@ -103,6 +108,19 @@ def start_detached(
             raise NoDaemon(f"the MPS control daemon did not come up: see {place.control_log}")
         time.sleep(LOOK_S)
     return daemon
+
+
+def start(place: Place, program: Sequence[str] = (PROGRAM,), *, multiuser: bool = False) -> None:
+    """As a unit where systemd knows the template, detached elsewhere. Raises ControlFailed."""
+    if is_installed():
+        _systemctl("start", place)
+    else:
+        start_detached(place, program, multiuser=multiuser)
+
+
+def _leave_nothing_stale(place: Place) -> None:
+    """What a daemon that was killed left: its PID may be another process's by now."""
+    place.pid_file.unlink(missing_ok=True)
 
 
 def _launch(place: Place, program: Sequence[str], *, multiuser: bool) -> None:
@@ -144,8 +162,43 @@ def stop(control: Control) -> None:
     daemon = find(control.place)
     with contextlib.suppress(NoDaemon):
         control.ask(control.dialect.quit())
-    deadline = time.monotonic() + START_S
-    while daemon is not None and start_ticks(daemon.pid) == daemon.ticks:
-        if time.monotonic() > deadline:
-            raise ControlFailed(f"the MPS control daemon (PID {daemon.pid}) did not quit")
+    if daemon is not None and not _gone(daemon, START_S):
+        raise ControlFailed(f"the MPS control daemon (PID {daemon.pid}) did not quit")
+
+
+def restart(control: Control, *, multiuser: bool) -> None:
+    """Ends a daemon that does not answer, if it lives, and starts one in its place: through
+    systemd where it is an instance of the template, detached elsewhere. Raises ControlFailed."""
+    if is_installed():
+        _systemctl("restart", control.place)
+        return
+    daemon = find(control.place)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if daemon is None or _gone(daemon, 0.0):
+            break
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(daemon.pid, number)
+        _gone(daemon, END_S)
+    start_detached(control.place, control.program, multiuser=multiuser)
+
+
+def is_installed() -> bool:
+    """Whether systemd runs here and knows the template."""
+    return SYSTEMD.is_dir() and any((where / UNIT_NAME).exists() for where in UNIT_DIRECTORIES)
+
+
+def _systemctl(verb: str, place: Place) -> None:
+    name = UNIT_NAME.replace("@", f"@{place.gpu_uuid}")
+    try:
+        subprocess.run(["systemctl", verb, name], capture_output=True, timeout=START_S, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ControlFailed(f"systemctl {verb} {name} failed: {error}") from error
+
+
+def _gone(daemon: Daemon, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while start_ticks(daemon.pid) == daemon.ticks:
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(LOOK_S)
+    return True

@@ -130,7 +130,11 @@ class Watcher:
 
     def terminate(self, client_pid: int) -> None:
         """Soon, in order; what comes of it shows in the client list."""
-        self._post(lambda watch: watch.terminate(client_pid))
+        self.do(lambda watch: watch.terminate(client_pid))
+
+    def do(self, errand: Callable[[Watch], None]) -> None:
+        """Soon, on the watcher's thread, in order. What it raises as a `Control` is logged."""
+        self._post(errand)
 
     def _post(self, errand: Callable[[Watch], None] | None) -> None:
         try:

@@ -1,0 +1,103 @@
+"""All control daemons of one node, each with its watcher."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from agents.mps import unit
+from agents.mps.control import PROGRAM, Control, ControlFailed, Place
+from agents.mps.health import Snapshot
+from agents.mps.hooks import RestartHooks
+from agents.mps.recovery import why_not_restart
+from agents.mps.watch import Watch, Watcher
+
+log = logging.getLogger(__name__)
+
+
+class Daemons:
+    """By the UUID of the GPU; a GPU whose daemon is not there is watched until it comes."""
+
+    def __init__(self, controls: Iterable[Control]) -> None:
+        self._watchers = {control.place.gpu_uuid: Watcher(Watch(control)) for control in controls}
+
+    def start(self) -> None:
+        for watcher in self._watchers.values():
+            watcher.start()
+
+    def stop(self) -> None:
+        """Ends the watching; the daemons stay as they are."""
+        for watcher in self._watchers.values():
+            watcher.stop()
+
+    def snapshot(self, gpu_uuid: str) -> Snapshot:
+        return self._watchers[gpu_uuid].snapshot
+
+    def watcher(self, gpu_uuid: str) -> Watcher:
+        return self._watchers[gpu_uuid]
+
+    def place(self, gpu_uuid: str) -> Place:
+        return self._watchers[gpu_uuid].watch.control.place
+
+    def client_pids(self) -> dict[str, frozenset[int]]:
+        """Of the GPUs whose daemon could say; what `collectors.processes` asks for."""
+        snapshots = {uuid: watcher.snapshot for uuid, watcher in self._watchers.items()}
+        return {
+            uuid: snapshot.client_pids
+            for uuid, snapshot in snapshots.items()
+            if snapshot.client_pids is not None
+        }
+
+    def terminate_client(self, gpu_uuid: str, pids: Iterable[int]) -> None:
+        """Soon; what is no client of the daemon is left alone."""
+        for pid in pids:
+            self._watchers[gpu_uuid].terminate(pid)
+
+
+class GpuHands:
+    """What a recovery does on one GPU; see `warden.Hands`."""
+
+    def __init__(
+        self,
+        watcher: Watcher,
+        services: Callable[[], Iterable[str]],
+        hooks: RestartHooks,
+        tell: Callable[[str], None],
+        quarantine: Callable[[str], None],
+    ) -> None:
+        """`services` names those on the GPU; `tell` reaches a person."""
+        self._watcher, self._services, self._hooks = watcher, services, hooks
+        self._tell, self._quarantine = tell, quarantine
+
+    def restart_online(self) -> None:
+        for service in self._services():
+            if not self._hooks.run(service):
+                self._tell(f"restart {service}: this node has no hook for it")
+
+    def restart_server(self) -> None:
+        self._watcher.do(restart_server)
+
+    def page(self, why: str) -> None:
+        self._tell(why)
+
+    def quarantine(self, why: str) -> None:
+        self._quarantine(why)
+
+
+def restart_server(watch: Watch) -> None:
+    """Shuts what is at fault; the daemon starts a new one with the next client. A daemon that is
+    gone or does not answer is started anew. Raises ControlFailed."""
+    control, snapshot = watch.control, watch.snapshot
+    if refused := why_not_restart(snapshot.state, len(snapshot.client_pids or ()), approved=False):
+        log.warning("%s: %s", control.place.gpu_uuid, refused)
+        return
+    try:
+        for server in control.ask(control.dialect.servers()):
+            control.ask(control.dialect.shut_server(server))
+    except ControlFailed as failure:
+        log.warning("%s: its daemon is started anew: %s", control.place.gpu_uuid, failure)
+        unit.restart(control, multiuser=bool(snapshot.multiuser))
+
+
+def at(places: Iterable[Place], program: Sequence[str] = (PROGRAM,)) -> Daemons:
+    return Daemons(Control(place, program) for place in places)
