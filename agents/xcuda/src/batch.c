@@ -8,6 +8,7 @@
 #include "fault.h"
 #include "futex.h"
 #include "gate.h"
+#include "lock.h"
 
 #define STALLED_NS NS_PER_S          /* nothing has finished for so long: the cap lets one pass, */
 #define STALLED_AGAIN_NS (20 * NS_PER_MS) /* and then one in this time, until something does */
@@ -27,10 +28,13 @@ static _Atomic(struct bracket *) closed; /* pushed by the threads that launch */
 static _Atomic uint64_t inflight;
 static _Atomic uint64_t progress_ns; /* when something was last seen to finish, or to begin */
 
-/* What follows belongs to who holds `held`. Launching threads only ever try: one that fails goes
- * on without events, so that no launch waits for another thread's driver call. */
+static lock spare_guard;
+static struct bracket *spare; /* whose events may be used again */
+
+/* What follows belongs to who holds `held`. Launching threads only ever try: one that fails leaves
+ * the look to the one that holds it, so that no launch waits for another thread's driver call. */
 static _Atomic bool held;
-static struct bracket *pending, **pending_end = &pending, *spare;
+static struct bracket *pending, **pending_end = &pending;
 static uint64_t unreported_busy_ns, reported_ns;
 
 static bool try_hold(void)
@@ -60,46 +64,48 @@ static struct bracket *create(CUcontext context)
     return NULL;
 }
 
-static struct bracket *take(CUcontext context)
+static struct bracket *take_spare(CUcontext context)
 {
-    for (struct bracket **at = &spare; *at; at = &(*at)->next)
-        if ((*at)->context == context) {
-            struct bracket *found = *at;
-            *at = found->next;
-            return found;
-        }
-    return create(context);
+    lock_take(&spare_guard);
+    struct bracket **at = &spare, *found;
+    while (*at && (*at)->context != context)
+        at = &(*at)->next;
+    found = *at;
+    if (found)
+        *at = found->next;
+    lock_give(&spare_guard);
+    return found;
 }
 
-static struct bracket *take_for_current_context(void)
+static void put_spare(struct bracket *bracket)
+{
+    lock_take(&spare_guard);
+    bracket->next = spare;
+    spare = bracket;
+    lock_give(&spare_guard);
+}
+
+static struct bracket *take(void)
 {
     CUcontext context = NULL;
     if (capture_any() || BORROWED(cuCtxGetCurrent)(&context) != CUDA_SUCCESS || !context)
         return NULL;
-    if (!try_hold())
-        return NULL;
-    struct bracket *bracket = take(context);
-    batch_release();
-    return bracket;
+    struct bracket *found = take_spare(context);
+    return found ? found : create(context);
 }
 
-void batch_open(CUstream stream, const struct limits *limits, uint64_t kernel, int64_t launches,
-                uint64_t now_ns)
+void batch_open(CUstream stream, uint64_t kernel, int64_t launches)
 {
-    if (!pace_measures(limits)) {
-        self.uncovered = 0;
+    struct bracket *bracket = take();
+    if (!bracket) { /* the next launch may have more luck, and stands for this one too */
+        atomic_fetch_sub_explicit(&inflight, (uint64_t)(self.uncovered + launches),
+                                  memory_order_relaxed);
+        self.uncovered += launches;
         return;
     }
-    struct bracket *bracket = take_for_current_context();
-    self.uncovered += launches;
-    if (!bracket)
-        return;
     bool begun = BORROWED(cuEventRecord)(bracket->begin, stream) == CUDA_SUCCESS;
-    bracket->sample = (struct sample){kernel, 0, begun ? launches : 0, self.uncovered};
-    uint64_t before = atomic_fetch_add_explicit(
-        &inflight, (uint64_t)bracket->sample.launches, memory_order_relaxed);
-    if (before == 0)
-        atomic_store_explicit(&progress_ns, now_ns, memory_order_relaxed);
+    bracket->sample =
+        (struct sample){kernel, 0, begun ? launches : 0, self.uncovered + launches};
     self.uncovered = 0;
     self.bracket = bracket;
 }
@@ -166,8 +172,7 @@ static void finish(struct bracket **at, CUresult result, const struct limits *li
         return;
     }
     measure(bracket, limits, now_ns);
-    bracket->next = spare;
-    spare = bracket;
+    put_spare(bracket);
 }
 
 static void look(const struct limits *limits, uint64_t now_ns)
@@ -211,17 +216,30 @@ void batch_settle(const struct limits *limits, uint64_t now_ns)
     batch_release();
 }
 
-bool batch_allows(const struct limits *limits, int64_t launches, uint32_t threads, uint64_t now_ns)
+static bool stalled(uint64_t now_ns)
 {
-    uint64_t unfinished = atomic_load_explicit(&inflight, memory_order_relaxed);
-    if (pace_inflight_allows(&pace, limits, unfinished, launches, threads) || capture_any())
-        return true;
     uint64_t progress = atomic_load_explicit(&progress_ns, memory_order_relaxed);
-    if (now_ns < progress + STALLED_NS)
-        return false;
-    return atomic_compare_exchange_strong_explicit(&progress_ns, &progress,
+    return now_ns > progress + STALLED_NS &&
+           atomic_compare_exchange_strong_explicit(&progress_ns, &progress,
                                                    now_ns - STALLED_NS + STALLED_AGAIN_NS,
                                                    memory_order_relaxed, memory_order_relaxed);
+}
+
+bool batch_reserve(const struct limits *limits, int64_t launches, uint32_t threads, bool force,
+                   uint64_t now_ns)
+{
+    uint64_t before = atomic_load_explicit(&inflight, memory_order_relaxed);
+    launches += self.uncovered;
+    do {
+        if (!force && !pace_inflight_allows(&pace, limits, before, launches, threads) &&
+            !capture_any() && !stalled(now_ns))
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&inflight, &before,
+                                                    before + (uint64_t)launches,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    if (before == 0)
+        atomic_store_explicit(&progress_ns, now_ns, memory_order_relaxed);
+    return true;
 }
 
 uint64_t batch_nap_ns(const struct limits *limits)
@@ -244,19 +262,6 @@ bool batch_hold(void)
     return true;
 }
 
-static void forget_all(struct bracket **at, CUcontext context)
-{
-    while (*at) {
-        if ((*at)->context != context) {
-            at = &(*at)->next;
-            continue;
-        }
-        struct bracket *gone = *at;
-        *at = gone->next;
-        free(gone);
-    }
-}
-
 void batch_forget_context(CUcontext context)
 {
     if (!batch_hold())
@@ -268,13 +273,15 @@ void batch_forget_context(CUcontext context)
         else
             at = &(*at)->next;
     }
-    forget_all(&spare, context);
+    for (struct bracket *gone; (gone = take_spare(context));)
+        free(gone);
     batch_release();
 }
 
 void batch_fork_child(void)
 {
     atomic_store(&held, false);
+    lock_give(&spare_guard);
     atomic_store(&closed, NULL);
     atomic_store(&inflight, 0);
     pending = spare = NULL;

@@ -16,21 +16,20 @@
 /* Of the process. */
 extern struct pace pace;
 
-/* Records the event before a launch of `launches` kernels, where the limits need it. `kernel` is any
- * number that stands for what is launched. */
-void batch_open(CUstream stream, const struct limits *limits, uint64_t kernel, int64_t launches,
-                uint64_t now_ns);
+/* Counts a launch of so many kernels as in flight; false: the cap does not allow it now. When
+ * nothing has finished for long it does: what is in flight may be waiting for this very launch. */
+bool batch_reserve(const struct limits *limits, int64_t launches, uint32_t threads, bool force,
+                   uint64_t now_ns);
+
+/* Records the event before a launch that was counted. `kernel` is any number that stands for what
+ * is launched. */
+void batch_open(CUstream stream, uint64_t kernel, int64_t launches);
 
 /* Records the one after it; called by leave_launch(). */
 void batch_close(CUstream stream, CUresult result);
 
 /* Looks which have finished and lets the controller take its step. */
 void batch_settle(const struct limits *limits, uint64_t now_ns);
-
-/* Whether the cap allows so many more. When nothing has finished for long it does: what is in
- * flight may be waiting for the very launch that is held back. */
-bool batch_allows(const struct limits *limits, int64_t launches, uint32_t threads,
-                  uint64_t now_ns);
 
 /* How long to wait before looking again. */
 uint64_t batch_nap_ns(const struct limits *limits);

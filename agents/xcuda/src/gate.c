@@ -18,6 +18,9 @@
 #define SLICE_NS (20 * NS_PER_MS)       /* a wait looks at the gate again at least this often */
 #define LIMIT_WAIT_NS (10 * NS_PER_S)   /* the longest wait for a limit; then on, in debt */
 #define QUIESCE_NAP_NS (NS_PER_MS / 10)
+/* Destructors of other libraries may still launch when a thread ends: be among the last that the C
+ * library calls. Its very last round is for the tools that watch threads. */
+#define FAREWELLS (PTHREAD_DESTRUCTOR_ITERATIONS - 1)
 
 _Atomic uint32_t gate_word = 1;
 _Thread_local struct thread self __attribute__((tls_model("initial-exec")));
@@ -58,7 +61,7 @@ static void barrier_issue(void)
     switch (atomic_load(&barrier)) {
     case BARRIER_PRIVATE: membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); break;
     case BARRIER_GLOBAL: membarrier(MEMBARRIER_CMD_SHARED); break;
-    default: atomic_thread_fence(memory_order_seq_cst); /* see may_skip() */
+    default: break; /* see may_skip() */
     }
     errno = before;
 }
@@ -106,8 +109,7 @@ static void count_grant(struct thread *thread)
 
 static void forget_thread(void *thread)
 {
-    /* Destructors of other libraries may still launch: be the last that the C library calls. */
-    if (++self.farewells < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    if (++self.farewells < FAREWELLS) {
         pthread_setspecific(farewell, thread);
         return;
     }
@@ -190,7 +192,7 @@ static bool seen_idle(uint32_t word)
     for (struct thread *thread = threads; thread; thread = thread->next) {
         if (thread == &self || thread->idle_since == word)
             continue;
-        if (atomic_load_explicit(&thread->busy, memory_order_acquire))
+        if (atomic_load(&thread->busy))
             all = false;
         else
             thread->idle_since = word;
@@ -255,11 +257,13 @@ static bool nested(void)
     return atomic_load_explicit(&self.busy, memory_order_relaxed) > 1;
 }
 
-/* Without a barrier to issue from outside, each call needs the fence of the slow path; and while
- * something captures, each has to ask whether its stream does. */
-static bool may_skip(void)
+/* Whether later calls, of whatever kind, may pass without another look. Without a barrier to issue
+ * from outside, each needs the slow path's order of accesses; and while something captures, each
+ * has to ask whether its stream does. */
+static bool may_skip(enum gate_state state)
 {
-    return atomic_load_explicit(&barrier, memory_order_relaxed) != BARRIER_NONE && !capture_any();
+    return (state == GATE_OPEN || state == GATE_WINDOW) && !capture_any() &&
+           atomic_load_explicit(&barrier, memory_order_relaxed) != BARRIER_NONE;
 }
 
 /* What holds now: a freeze does as soon as the policy says so, even before the helper has run. */
@@ -270,9 +274,10 @@ static enum gate_state effective_state(void)
     return state == GATE_OPEN && freeze ? GATE_FROZEN : state;
 }
 
+/* In the one order of all such accesses, the mark comes before the look. */
 static uint32_t look_at_word(void)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_fetch_add(&self.busy, 0);
     if (policy_refresh())
         gate_review();
     return atomic_load(&gate_word);
@@ -298,24 +303,31 @@ static CUresult refuse(CUresult result)
 
 #define NO_STREAM ((CUstream)-1)
 
-/* Waits while the state holds the call back. */
+/* A handler that was put off runs now that its thread is outside of the driver. */
+static void run_kept_handlers(void)
+{
+    if (!signals_kept())
+        return;
+    mark_busy(-1u);
+    signals_redeliver_here();
+    mark_busy(1);
+}
+
+/* Waits while the state holds the call back. Only for the outermost call of a thread. */
 static CUresult pass(enum entry entry, CUstream stream, uint32_t *word)
 {
     if (block_standing() == BLOCK_REFUSED)
         return refuse(CUDA_ERROR_SYSTEM_NOT_READY);
     if (!self.known) {
-        if (self.farewells >= PTHREAD_DESTRUCTOR_ITERATIONS)
+        if (self.farewells >= FAREWELLS)
             return refuse(CUDA_ERROR_DEINITIALIZED); /* nobody would notice this thread's end */
         know_thread();
     }
-    if (signals_kept() && !nested()) {
-        mark_busy(-1u);
-        signals_redeliver_here();
-        mark_busy(1);
-    }
+    run_kept_handlers();
+    enum gate_state state;
     for (;;) {
         *word = look_at_word();
-        enum gate_state state = effective_state();
+        state = effective_state();
         if (state == GATE_SHUT && self.passes)
             return atomic_load(&contexts_released) ? refuse(CUDA_ERROR_DEINITIALIZED)
                                                    : CUDA_SUCCESS;
@@ -327,7 +339,7 @@ static CUresult pass(enum entry entry, CUstream stream, uint32_t *word)
             break;
         park(*word, SLICE_NS, &slot->frozen_ns);
     }
-    self.seen = may_skip() ? *word : 0;
+    self.seen = may_skip(state) ? *word : 0;
     return CUDA_SUCCESS;
 }
 
@@ -373,35 +385,42 @@ static uint32_t share_among(void)
     if (!self.launches) {
         self.launches = true;
         atomic_fetch_add(&launching_threads, 1);
+        gate_review(); /* the grants of the others are too large now */
     }
     return atomic_load_explicit(&launching_threads, memory_order_relaxed);
 }
 
-/* 0: granted, and the events before the launch are recorded. Else how long to wait. */
+/* The same function in another grid is another kernel as far as time goes. */
+static uint64_t kernel_number(const void *what, int64_t blocks)
+{
+    return (uint64_t)(uintptr_t)what ^ (uint64_t)blocks << 48;
+}
+
+/* 0: granted, and what the launch needs before it is done. Else how long to wait. */
 static uint64_t ask(const void *what, CUstream stream, struct amount asked, bool force)
 {
     uint64_t now = now_ns();
     struct limits limits = limits_now();
     uint32_t threads = share_among();
+    bool measures = pace_measures(&limits);
     pace_follow(&pace, &limits, now);
-    if (pace_measures(&limits))
+    if (measures)
         batch_settle(&limits, now);
-    if (!force && !batch_allows(&limits, self.uncovered + asked.launches, threads, now))
-        return batch_nap_ns(&limits);
     struct amount amount = pace_grant(&pace, &limits, asked, threads, self.random);
     uint64_t delay_ns = force ? 0 : pace_delay_ns(&pace, &limits, amount, now);
     if (delay_ns)
         return delay_ns;
+    if (measures && !batch_reserve(&limits, asked.launches, threads, force, now))
+        return batch_nap_ns(&limits);
     pace_charge(&pace, &limits, amount, now);
     grant(amount);
     take_of_grant(&self.launches_left, asked.launches);
     take_of_grant(&self.blocks_left, asked.blocks);
     count_grant(&self);
-    self.uncovered -= asked.launches;
     self.stream = stream;
-    /* The same function in another grid is another kernel as far as time goes. */
-    batch_open(stream, &limits, (uint64_t)(uintptr_t)what ^ (uint64_t)asked.blocks << 48,
-               asked.launches, now);
+    self.uncovered = measures ? self.uncovered - asked.launches : 0;
+    if (measures)
+        batch_open(stream, kernel_number(what, asked.blocks), asked.launches);
     return 0;
 }
 

@@ -179,3 +179,8 @@ def test_a_program_that_starts_frozen_waits_at_its_first_launch(xcuda, make_bloc
     assert process_of(block, job).launches == 0
     block.set_policy(Limits())
     assert xcuda.finish(job).told["calls"] == 10
+
+
+@pytest.mark.parametrize("checked", ["native", "asan", "tsan"])
+def test_nobody_is_in_the_driver_behind_a_closed_gate(run_native, checked):
+    run_native("test_gate", checked)

@@ -113,9 +113,14 @@ cuda.start()
 context = c_void_p()
 cuda.ok("cuCtxGetCurrent", byref(context))
 kernel, most = cuda.kernel("step_500us"), []
+begun = threading.Barrier(1)
 def work(streams):
     cuda.ok("cuCtxSetCurrent", context)
     items, peak = c_uint32(), 0
+    cuda.launch(kernel, 1000, streams[0])
+    begun.wait()
+    cuda.ok("cuCtxSynchronize")
+    begun.wait()
     for each in range(48):
         cuda.launch(kernel, 1000, streams[each % len(streams)])
         cuda.ok("stubInFlight", byref(items))
@@ -136,6 +141,7 @@ def test_threads_share_the_cap(xcuda, make_block):
     told = xcuda.python(
         PEAK
         + """
+begun = threading.Barrier(3)
 threads = [threading.Thread(target=work, args=[[cuda.make("cuStreamCreate", 1)]]) for _ in range(3)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
