@@ -7,15 +7,28 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from agents import enrol, off
-from agents.config import DEFAULT_CREDENTIALS, DEFAULT_STATE_DIR, Config, parse
+from agents.config import (
+    DEFAULT_CREDENTIALS,
+    DEFAULT_STATE_DIR,
+    CannotRun,
+    Config,
+    GpuValues,
+    parse,
+)
 from agents.state import StateDirInUse, StateFile
 from agents.wire import cluster as cluster_file
-from agents.wire.cluster import Cluster
+from agents.wire.cluster import Cluster, ClusterGpu
+from agents.wire.credentials import Credentials
+
+if TYPE_CHECKING:
+    from agents.loop import Nodes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,26 +43,37 @@ def run(words: Sequence[str]) -> int:
         level=config.log_level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
     try:
-        # Only here: the other commands must work without the packages of a simulation.
-        from agents import fleet
-    except ImportError as error:
-        return fail(f"{error}: install muxflow-agent[simulate] to run simulated GPU values")
-    try:
-        if config.write_cluster is not None:
-            return write_cluster(config.write_cluster, fleet.load_cluster(config))
-        return serve(config)
-    except (fleet.CannotRun, StateDirInUse, OSError) as error:
+        return simulate(config) if config.gpus is GpuValues.SIMULATED else watch(config)
+    except (CannotRun, StateDirInUse, OSError) as error:
         return fail(str(error))
 
 
-def serve(config: Config) -> int:
-    from agents import fleet, loop
-
+def simulate(config: Config) -> int:
+    try:
+        # Only here: everything else must work without the packages of a simulation.
+        from agents import fleet
+    except ImportError as error:
+        return fail(f"{error}: install muxflow-agent[simulate] to run simulated GPU values")
     part = fleet.load_cluster(config)
-    keys = fleet.load_credentials(config.credentials)
+    if config.write_cluster is not None:
+        return write_cluster(config.write_cluster, part)
+    return serve(config, partial(fleet.Fleet, config, part))
+
+
+def watch(config: Config) -> int:
+    from agents.host import Host
+
+    return serve(config, partial(Host, config))
+
+
+def serve(config: Config, nodes: Callable[[dict[str, Credentials], StateFile], Nodes]) -> int:
+    from agents import loop
+    from agents.berth import load_credentials
+
+    keys = load_credentials(config.credentials)
     state = StateFile(config.state_dir)
     try:
-        asyncio.run(loop.run(fleet.Fleet(config, part, keys, state), state, config))
+        asyncio.run(loop.run(nodes(keys, state), state, config))
     finally:
         state.close()
     return 0
@@ -70,7 +94,10 @@ def enrol_node(words: Sequence[str]) -> int:
     parser.add_argument("--token", required=True, help="the one-time token the console showed")
     parser.add_argument("--node", required=True, metavar="NAME", help="the name of this node")
     parser.add_argument(
-        "--cluster", type=Path, required=True, metavar="FILE", help="names the node's GPUs"
+        "--cluster",
+        type=Path,
+        metavar="FILE",
+        help="names the node's GPUs; without it they are read from the NVIDIA driver",
     )
     parser.add_argument(
         "--credentials",
@@ -83,17 +110,30 @@ def enrol_node(words: Sequence[str]) -> int:
     if not options.console.startswith(("http://", "https://")):
         parser.error("--console must be an http:// or https:// address")
     try:
-        cluster = cluster_file.decode(options.cluster.read_bytes())
-        gpus = next(node.gpus for node in cluster.nodes if node.name == options.node)
+        gpus = own_gpus() if options.cluster is None else gpus_of(options.cluster, options.node)
         enrol.keep(
             options.credentials, enrol.enrol(options.console, options.token, options.node, gpus)
         )
-    except StopIteration:
-        return fail(f"{options.cluster} does not describe {options.node}")
-    except (enrol.NotEnrolled, msgspec.DecodeError, OSError) as error:
+    except (CannotRun, enrol.NotEnrolled, msgspec.DecodeError, OSError) as error:
         return fail(str(error))
     print(f"{options.node} is enrolled; its credentials are in {options.credentials}.")
     return 0
+
+
+def gpus_of(path: Path, node: str) -> tuple[ClusterGpu, ...]:
+    """Raises CannotRun, msgspec.DecodeError, OSError."""
+    cluster = cluster_file.decode(path.read_bytes())
+    found = next((one.gpus for one in cluster.nodes if one.name == node), None)
+    if found is None:
+        raise CannotRun(f"{path} does not describe {node}")
+    return found
+
+
+def own_gpus() -> tuple[ClusterGpu, ...]:
+    """Raises CannotRun."""
+    from agents.host import own_cards
+
+    return tuple(ClusterGpu(card.uuid, card.model, card.memory_bytes) for card in own_cards())
 
 
 def switch_off(words: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ DESCRIPTION: Final = """\
 What a GPU node runs for MuxFlow: it watches its GPUs, freezes or evicts offline jobs that harm
 online work, and runs what the console places on it.
 
-  %(prog)s --node NAME --runtime process ...     one node (this one)
+  %(prog)s --node NAME --gpus nvml --runtime process ...     one node (this one)
   %(prog)s --simulate nodes=16,gpus=8 ...        a fleet of simulated nodes in this process
 """
 EPILOG: Final = """\
@@ -29,10 +30,22 @@ other commands (each has --help):
 """
 
 
+class CannotRun(RuntimeError):
+    """What was asked for cannot be run; the text says why and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     nodes: int
     gpus: int
+
+
+class GpuValues(StrEnum):
+    """Where the values of --node come from."""
+
+    SIMULATED = "simulated"
+    NVML = "nvml"
+    REPLAY = "replay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,9 @@ class Config:
     default_command: tuple[str, ...]
     lifeline_fd: int | None
     log_level: str
+    gpus: GpuValues = GpuValues.SIMULATED
+    dcgm: str = ""
+    recording: Path | None = None
 
 
 def parse(arguments: Sequence[str]) -> Config:
@@ -75,6 +91,9 @@ def parse(arguments: Sequence[str]) -> Config:
         tuple(shlex.split(options.default_command)),
         options.lifeline_fd,
         options.log_level,
+        GpuValues(options.gpus),
+        options.dcgm,
+        options.recording,
     )
 
 
@@ -98,7 +117,18 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         metavar="nodes=N,gpus=M",
         help="run N simulated nodes of M GPUs each, all driven by one model of contention",
     )
-    group.add_argument("--node", metavar="NAME", help="run this one node of the cluster file")
+    group.add_argument(
+        "--node",
+        metavar="NAME",
+        help="run this one node: of the cluster file, or this machine with --gpus nvml",
+    )
+    group.add_argument(
+        "--gpus",
+        choices=[values.value for values in GpuValues],
+        default=GpuValues.SIMULATED.value,
+        help="where the GPUs of --node come from: a model of them, the NVIDIA driver of this"
+        " machine, or a recording; default %(default)s",
+    )
     group.add_argument(
         "--runtime",
         choices=[kind.value for kind in RuntimeKind],
@@ -149,6 +179,19 @@ def _add_where(group: argparse._ArgumentGroup) -> None:
 
 def _add_how(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
+        "--dcgm",
+        default="",
+        metavar="URL",
+        help="SM activity from dcgm-exporter at this address (its interval must be 1 s), or from"
+        " the program: dcgmi. GPUs before Hopper need it",
+    )
+    group.add_argument(
+        "--recording",
+        type=Path,
+        metavar="FILE",
+        help="with --gpus nvml: write all readings there; with --gpus replay: show them again",
+    )
+    group.add_argument(
         "--clock",
         type=float,
         default=1.0,
@@ -182,12 +225,27 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         return
     if not options.console.startswith(("ws://", "wss://")):
         parser.error("--console must be a ws:// or wss:// address")
-    if options.node is not None and options.cluster is None:
-        parser.error("--node takes its GPUs from a cluster file: give --cluster")
+    _check_gpus(parser, options)
     if options.faults is not None and options.simulate is None:
         parser.error("--faults is for a simulated fleet: give --simulate")
     if options.clock <= 0:
         parser.error("--clock must be over 0")
+
+
+def _check_gpus(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    real = options.gpus != GpuValues.SIMULATED
+    if options.node is not None and options.cluster is None and not real:
+        parser.error(
+            "--node takes simulated GPUs from a cluster file: give --cluster, or --gpus nvml"
+        )
+    if real and (options.node is None or options.runtime != RuntimeKind.PROCESS):
+        parser.error(
+            f"--gpus {options.gpus} is for one real node: give --node and --runtime process"
+        )
+    if options.gpus == GpuValues.REPLAY and options.recording is None:
+        parser.error("--gpus replay shows a recording: give --recording")
+    if not real and (options.dcgm or options.recording is not None):
+        parser.error("--dcgm and --recording are for real GPUs: give --gpus")
 
 
 def size(text: str) -> Size:

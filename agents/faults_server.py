@@ -14,7 +14,8 @@ from agents.wire import faults
 from agents.wire.faults import Answer, CutConsole, Fault, GpuError, KillNode, TrafficSpike
 
 if TYPE_CHECKING:
-    from agents.fleet import Berth, Fleet
+    from agents.berth import Berth
+    from agents.fleet import Fleet
 
 log = logging.getLogger(__name__)
 

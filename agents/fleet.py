@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from pathlib import Path
-from typing import Final
-from uuid import uuid4
 
 import msgspec
 
@@ -15,95 +14,23 @@ from agents import off
 from agents.actuators.base import Runtime
 from agents.actuators.process import ProcessSettings
 from agents.actuators.simulated import MirroredProcessRuntime, SimulatedRuntime
+from agents.berth import Berth, Equipment, need
 from agents.collectors.simulated import SimulatedCollector
-from agents.config import Config
+from agents.config import CannotRun, Config
 from agents.contention.cluster import build_cluster
 from agents.contention.models import model_of
 from agents.contention.world import World
+from agents.faults_server import serve_faults
 from agents.guard import Gpu
-from agents.link import Link
-from agents.node import Identity, NodeAgent
 from agents.state import StateFile
 from agents.sysmonitor.signals import GpuFacts
 from agents.wire import cluster as cluster_file
-from agents.wire import credentials as credentials_file
 from agents.wire.cluster import Cluster, ClusterGpu, ClusterNode
 from agents.wire.credentials import Credentials
 from agents.wire.messages import GpuInventory
 from agents.wire.names import RuntimeKind
 
 log = logging.getLogger(__name__)
-
-BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-
-
-class CannotRun(RuntimeError):
-    """What was asked for cannot be run; the text says why and what to do."""
-
-
-class Berth:
-    """The place of one node in this process. It can lose its node, and boot it again."""
-
-    def __init__(
-        self,
-        node: ClusterNode,
-        credentials: Credentials,
-        config: Config,
-        state: StateFile,
-        world: World,
-    ) -> None:
-        self.name = node.name
-        self._node, self._credentials, self._config = node, credentials, config
-        self._state, self._world = state, world
-        self._link_task: asyncio.Task[None] | None = None
-        self.agent: NodeAgent | None = None
-        self.link: Link | None = None
-
-    def boot(self) -> None:
-        """Must be called in a running event loop."""
-        identity = Identity(
-            self.name,
-            self._boot_id(),
-            bytes.fromhex(self._credentials.key_hex),
-            tuple(_gpu(index, gpu) for index, gpu in enumerate(self._node.gpus)),
-        )
-        collector = SimulatedCollector(self._world, self.name)
-        self.agent = NodeAgent(identity, self._state, collector, self._runtime(), time.monotonic())
-        self.link = Link(self._config.console, self._credentials.token, self.name, self.agent)
-        self._link_task = asyncio.create_task(self.link.run(), name=f"link of {self.name}")
-
-    def power_off(self) -> None:
-        """The node is gone between two instructions: its agent sees nothing more, not even that
-        its jobs are gone too."""
-        if self.link is not None:
-            self.link.cut(0.0)
-        if self._link_task is not None:
-            self._link_task.cancel()
-        self.agent = self.link = None
-
-    async def unplug(self) -> None:
-        """Ends the connection; the jobs are left as they are."""
-        if self._link_task is not None:
-            self._link_task.cancel()
-            await asyncio.gather(self._link_task, return_exceptions=True)
-
-    def _runtime(self) -> Runtime:
-        if self._config.runtime is RuntimeKind.SIMULATED:
-            return SimulatedRuntime(self._world, self.name)
-        settings = ProcessSettings(
-            self._config.state_dir / "jobs",
-            self._config.default_command,
-            self._config.lifeline_fd,
-            world_clock=self._config.clock,
-        )
-        uuids = {index: gpu.uuid for index, gpu in enumerate(self._node.gpus)}
-        return MirroredProcessRuntime(settings, uuids, self._world, self.name)
-
-    def _boot_id(self) -> str:
-        """Simulated jobs end with this process: for them, its start is the boot of their node."""
-        if self._config.runtime is RuntimeKind.PROCESS and BOOT_ID.exists():
-            return BOOT_ID.read_text().strip()
-        return str(uuid4())
 
 
 class Fleet:
@@ -113,19 +40,15 @@ class Fleet:
         self, config: Config, cluster: Cluster, keys: dict[str, Credentials], state: StateFile
     ) -> None:
         """Raises CannotRun when a node has no credentials."""
-        missing = [node.name for node in cluster.nodes if node.name not in keys]
-        if missing:
-            raise CannotRun(
-                f"{config.credentials} holds no credentials for {', '.join(missing[:5])}"
-                f"{' and others' if len(missing) > 5 else ''}: enrol them first"
-            )
+        need((node.name for node in cluster.nodes), keys, config.credentials)
         self.world = World(cluster, config.seed, config.clock)
         self.world.step(time.monotonic())
-        self._state_dir = config.state_dir
+        self._config = config
         self.switch = off.Switch()
         self._reboots: set[asyncio.Task[None]] = set()
+        self._faults: asyncio.Server | None = None
         self.berths = {
-            node.name: Berth(node, keys[node.name], config, state, self.world)
+            node.name: Berth(keys[node.name], config, state, partial(self._equip, node))
             for node in cluster.nodes
         }
 
@@ -133,8 +56,16 @@ class Fleet:
         for berth in self.berths.values():
             berth.boot()
 
+    async def open(self) -> None:
+        """Lets itself be asked for faults where that is wanted. Raises OSError."""
+        if self._config.faults is not None:
+            self._faults = await serve_faults(self._config.faults, self)
+
+    def step(self, now: float) -> None:
+        self.world.step(now)
+
     def read_switch(self) -> None:
-        self.switch = off.read(self._state_dir)
+        self.switch = off.read(self._config.state_dir)
 
     def lose(self, name: str, down_s: float) -> None:
         """Raises KeyError for a node that is not here."""
@@ -146,9 +77,30 @@ class Fleet:
         task.add_done_callback(self._reboots.discard)
 
     async def close(self) -> None:
+        if self._faults is not None:
+            self._faults.close()
         for task in tuple(self._reboots):
             task.cancel()
         await asyncio.gather(*(berth.unplug() for berth in self.berths.values()))
+
+    def _equip(self, node: ClusterNode) -> Equipment:
+        return Equipment(
+            tuple(_gpu(index, gpu) for index, gpu in enumerate(node.gpus)),
+            SimulatedCollector(self.world, node.name),
+            self._runtime(node),
+        )
+
+    def _runtime(self, node: ClusterNode) -> Runtime:
+        if self._config.runtime is RuntimeKind.SIMULATED:
+            return SimulatedRuntime(self.world, node.name)
+        settings = ProcessSettings(
+            self._config.state_dir / "jobs",
+            self._config.default_command,
+            self._config.lifeline_fd,
+            world_clock=self._config.clock,
+        )
+        uuids = {index: gpu.uuid for index, gpu in enumerate(node.gpus)}
+        return MirroredProcessRuntime(settings, uuids, self.world, node.name)
 
     async def _boot_again(self, berth: Berth, down_s: float) -> None:
         await asyncio.sleep(down_s)
@@ -174,17 +126,6 @@ def load_cluster(config: Config) -> Cluster:
         wanted = config.node or "a simulated node"
         raise CannotRun(f"{config.cluster} does not describe {wanted}")
     return part
-
-
-def load_credentials(path: Path) -> dict[str, Credentials]:
-    """By the name of the node. Raises CannotRun."""
-    try:
-        entries = credentials_file.decode(path.read_bytes())
-    except OSError as error:
-        raise CannotRun(f"cannot read {path} ({error.strerror}): enrol the node first") from error
-    except msgspec.DecodeError as error:
-        raise CannotRun(f"{path} is not a credentials file: {error}") from error
-    return {entry.node: entry for entry in entries}
 
 
 def _read_cluster(path: Path) -> Cluster:

@@ -9,19 +9,17 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from agents.berth import Berth
 from agents.complaints import Complaints
 from agents.config import Config
-from agents.faults_server import serve_faults
 from agents.node import NodeAgent
+from agents.off import Switch
 from agents.state import StateFile
 from agents.wire.ready import notify_ready
-
-if TYPE_CHECKING:
-    from agents.fleet import Fleet
 
 log = logging.getLogger(__name__)
 complaints = Complaints()
@@ -33,19 +31,39 @@ TICKS_PER_SECOND: Final = 10
 LATE_S: Final = 0.5
 
 
-async def run(fleet: Fleet, state: StateFile, config: Config) -> None:
+class Nodes(Protocol):
+    """The nodes of this process: a simulated fleet, or this machine."""
+
+    @property
+    def switch(self) -> Switch: ...
+
+    @property
+    def berths(self) -> Mapping[str, Berth]: ...
+
+    def boot(self) -> None:
+        """In a running event loop."""
+
+    async def open(self) -> None: ...
+
+    def step(self, now: float) -> None:
+        """Before the samples of `now` (monotonic seconds) are taken."""
+
+    def read_switch(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+async def run(nodes: Nodes, state: StateFile, config: Config) -> None:
     """Until TERM, INT, or the end of the lifeline. Jobs in processes of their own live on."""
     ending = asyncio.Event()
     _end_on(ending, config.lifeline_fd)
-    fleet.boot()
-    faults = None if config.faults is None else await serve_faults(config.faults, fleet)
+    nodes.boot()
+    await nodes.open()
     notify_ready()
     try:
-        await beat(fleet, state, ending)
+        await beat(nodes, state, ending)
     finally:
-        if faults is not None:
-            faults.close()
-        await fleet.close()
+        await nodes.close()
 
 
 def _end_on(ending: asyncio.Event, lifeline_fd: int | None) -> None:
@@ -62,12 +80,12 @@ def _read_lifeline(lifeline_fd: int, ending: asyncio.Event) -> None:
         ending.set()
 
 
-async def beat(fleet: Fleet, state: StateFile, ending: asyncio.Event) -> None:
+async def beat(nodes: Nodes, state: StateFile, ending: asyncio.Event) -> None:
     """Ticks until `ending` is set."""
     tick, due = 0, time.monotonic()
     while not ending.is_set():
         now = time.monotonic()
-        _tick(fleet, tick, now)
+        _tick(nodes, tick, now)
         _commit(state)
         tick, due = tick + 1, due + TICK_S
         if now - due > LATE_S:
@@ -77,19 +95,19 @@ async def beat(fleet: Fleet, state: StateFile, ending: asyncio.Event) -> None:
         await asyncio.sleep(max(0.0, due - time.monotonic()))
 
 
-def _tick(fleet: Fleet, tick: int, now: float) -> None:
+def _tick(nodes: Nodes, tick: int, now: float) -> None:
     is_sample = tick % TICKS_PER_SAMPLE == 0
     if is_sample:
-        fleet.world.step(now)
+        nodes.step(now)
     if tick % TICKS_PER_SECOND == 0:
-        fleet.read_switch()
-    for turn, berth in enumerate(fleet.berths.values()):
+        nodes.read_switch()
+    for turn, berth in enumerate(nodes.berths.values()):
         agent = berth.agent
         if agent is None:
             continue
         _shielded(agent, agent.sample if is_sample else agent.step_stops, now)
         if (tick - turn) % TICKS_PER_SECOND == 0:
-            _shielded(agent, partial(agent.decide, switch=fleet.switch), now)
+            _shielded(agent, partial(agent.decide, switch=nodes.switch), now)
 
 
 def _shielded(agent: NodeAgent, act: Callable[[float], None], now: float) -> None:

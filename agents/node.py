@@ -14,7 +14,8 @@ from typing import Final
 
 from agents import guard
 from agents.actuators.base import Runtime
-from agents.collectors.base import Collector, NodeReading
+from agents.collectors.attribution import OfflineJob
+from agents.collectors.base import Collector, GpuReading, NodeReading
 from agents.complaints import Complaints
 from agents.duty import next_duty
 from agents.guard import Gpu, Guard
@@ -30,7 +31,7 @@ from agents.spool import Spool
 from agents.state import StateFile
 from agents.sysmonitor.monitor import Action as Verdict
 from agents.sysmonitor.monitor import ActionKind, Facts, Step
-from agents.wire.messages import DesiredPlacement, Envelope, Hello
+from agents.wire.messages import DesiredPlacement, DesiredService, Envelope, Hello
 from agents.wire.names import EventKind, SharingMode
 from agents.wire.policy import AgentPolicy
 
@@ -101,6 +102,26 @@ class NodeAgent:
                 None if service is None else service.slo_p99_ms,
             )
 
+    # --- what the collector must know of the node ----------------------------------------
+
+    def offline_jobs(self) -> tuple[OfflineJob, ...]:
+        """What runs here, or may still run."""
+        return tuple(
+            OfflineJob(
+                guest.placement_id,
+                guest.placement.gpu_index,
+                guest.placement.sm_share_percent,
+                guest.facts.pid,
+                guest.facts.started_ticks,
+            )
+            for guest in self._guests
+        )
+
+    def services(self) -> tuple[DesiredService, ...]:
+        """The online services of this node, as ordered last."""
+        desired = self._orders.desired
+        return () if desired is None else desired.services
+
     # --- the local side: what must not wait ---------------------------------------------
 
     def sample(self, now: float) -> None:
@@ -110,7 +131,7 @@ class NodeAgent:
         with self._contained():  # a source that fails has no data: guards go blind, stops go on
             reading = self._collector.collect(now)
         for gpu in reading.gpus if reading else ():
-            self._guards[gpu.index].take(gpu, now)
+            self._take(self._guards[gpu.index], gpu, now)
         for guest in self._guests:
             with self._contained():
                 self._guests.observe(guest, now)
@@ -118,6 +139,12 @@ class NodeAgent:
             with self._contained():
                 self._protect(self._guards[guest.placement.gpu_index], guest, dt_s, now)
         self.step_stops(now)
+
+    def _take(self, each: Guard, gpu: GpuReading, now: float) -> None:
+        each.take(gpu, now)
+        if gpu.trouble and not each.quarantine:
+            each.quarantine = gpu.trouble
+            self._save(each)
 
     def _protect(self, each: Guard, guest: Guest, dt_s: float, now: float) -> None:
         self._act(each, each.local(self._facts(each), now), now)
@@ -276,7 +303,8 @@ class NodeAgent:
     def _floor(self, each: Guard) -> GpuFloor:
         guest = self._guests.on_gpu(each.index)
         vacant = guest is None and _memory_returned(each, guest)
-        return GpuFloor(each.state, each.mode, each.switched_off, vacant)
+        shareable = not each.gpu.inventory.unshareable_fact
+        return GpuFloor(each.state, each.mode, each.switched_off, vacant, shareable)
 
     def _facts(self, each: Guard) -> Facts:
         guest, target = self._guests.on_gpu(each.index), each.target

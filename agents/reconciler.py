@@ -32,17 +32,20 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class GpuFloor:
-    """One GPU as a place for offline work. `vacant`: no guest, and no memory of one."""
+    """One GPU as a place for offline work. `vacant`: no guest, and no memory of one. `shareable`:
+    no fact forbids to share it."""
 
     state: GpuState
     mode: SharingMode
     switched_off: bool = False
     vacant: bool = True
+    shareable: bool = True
 
     @property
     def takes_work(self) -> bool:
         return (
             self.vacant
+            and self.shareable
             and not self.switched_off
             and self.state is GpuState.HEALTHY
             and self.mode is SharingMode.ENFORCE

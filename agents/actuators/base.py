@@ -38,7 +38,8 @@ class JobFacts:
     nobody waits for its exit status any more. Work is in GPU-seconds, progress 0..1, throughput
     in parts of what the job does alone. `checkpointed`: it saved since it was told to stop.
     `gated`, `quiesced`, `released` stay true for a runtime that cannot hold launches (see
-    `stopping.Seen`).
+    `stopping.Seen`). `started_ticks` is when `pid` began, in clock ticks since boot: together they
+    name one process for ever.
     """
 
     condition: Condition
@@ -55,6 +56,7 @@ class JobFacts:
     gated: bool = True
     quiesced: bool = True
     released: bool = True
+    started_ticks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class ProcessRuntime:
             return _not_yet(directory, watched)
         if not watched and not _held(directory):
             return JobFacts(Condition.VANISHED, why="its supervisor is gone with no exit status")
-        return self._alive(started["pid"], placement_id, unattended=not watched)
+        return self._alive(started, placement_id, unattended=not watched)
 
     def limits(self, placement_id: str) -> Limits:
         return Limits()
@@ -203,8 +203,13 @@ class ProcessRuntime:
             JobFacts(Condition.EXITED, exit_code=ended["code"], why=ended["why"]), placement_id
         )
 
-    def _alive(self, pid: int, placement_id: str, *, unattended: bool) -> JobFacts:
-        facts = JobFacts(Condition.ALIVE, pid=pid, unattended=unattended)
+    def _alive(self, started: dict[str, Any], placement_id: str, *, unattended: bool) -> JobFacts:
+        facts = JobFacts(
+            Condition.ALIVE,
+            pid=started["pid"],
+            unattended=unattended,
+            started_ticks=started["pid_ticks"],
+        )
         return self._with_progress(facts, placement_id)
 
     def _with_progress(self, facts: JobFacts, placement_id: str) -> JobFacts:

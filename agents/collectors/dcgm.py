@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from agents.collectors import exposition, numbers
-from agents.collectors.base import Finding, Findings, Unavailable, values_of
+from agents.collectors.base import Finding, Findings, Source, Unavailable, values_of
 from agents.collectors.fetch import Page
 from agents.sysmonitor.signals import Values
 from agents.wire.names import Signal
@@ -140,9 +140,9 @@ class ExporterSource:
         return Finding(values_of(found))
 
 
-def exporter(url: str) -> ExporterSource:
-    """Raises Unavailable for what is no address."""
-    return ExporterSource(Page(url))
+def source(where: str) -> Source:
+    """The exporter at an address, or "dcgmi". Raises Unavailable for what is neither."""
+    return DmonSource() if where == DMON[0] else ExporterSource(Page(where))
 
 
 # What `dcgmi dmon` is asked for, in this order.

@@ -54,6 +54,10 @@ class Recorder:
         return reading
 
     def close(self) -> None:
+        """Of the recording and, where it can be, of what was recorded."""
+        close = getattr(self._collector, "close", None)
+        if close is not None:
+            close()
         self._file.close()
 
     def _write(self, line: Header | Line) -> None:

@@ -27,6 +27,12 @@ def test_one_node_with_real_processes():
     assert config.lifeline_fd == 7
 
 
+def test_this_machine_with_its_own_gpus_needs_no_cluster_file():
+    words = ["--node", "n", "--gpus", "nvml", "--runtime", "process", "--dcgm", "http://h:9400"]
+    config = parse([*words, *CONSOLE])
+    assert (config.gpus, config.dcgm, config.cluster) == ("nvml", "http://h:9400", None)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -40,6 +46,10 @@ def test_one_node_with_real_processes():
         ([*NODE, "--write-cluster", "c.json"], "give that too"),
         ([*NODE, "--faults", "f.sock"], "give --simulate"),
         ([*NODE, "--clock", "0"], "--clock must be over 0"),
+        (["--node", "n", "--gpus", "nvml", *CONSOLE], "--runtime process"),
+        (["--simulate", "nodes=1,gpus=1", "--gpus", "nvml", *CONSOLE], "for one real node"),
+        ([*NODE, "--gpus", "replay", "--runtime", "process"], "give --recording"),
+        ([*NODE, "--dcgm", "dcgmi"], "are for real GPUs"),
     ],
 )
 def test_arguments_that_make_no_sense_are_explained(words, sentence, capsys):

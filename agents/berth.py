@@ -1,0 +1,110 @@
+"""The place of one node in this process: its agent and its link, booted and lost together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from agents.actuators.base import Runtime
+from agents.collectors.base import Collector
+from agents.config import CannotRun, Config
+from agents.guard import Gpu
+from agents.link import Link
+from agents.node import Identity, NodeAgent
+from agents.state import StateFile
+from agents.wire import credentials as credentials_file
+from agents.wire.credentials import Credentials
+from agents.wire.names import RuntimeKind
+
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What a node is made of, fresh at each boot."""
+
+    gpus: tuple[Gpu, ...]
+    collector: Collector
+    runtime: Runtime
+
+
+class Berth:
+    """It can lose its node, and boot it again."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        config: Config,
+        state: StateFile,
+        equip: Callable[[], Equipment],
+    ) -> None:
+        self.name = credentials.node
+        self._credentials, self._config, self._state = credentials, config, state
+        self._equip = equip
+        self._link_task: asyncio.Task[None] | None = None
+        self.agent: NodeAgent | None = None
+        self.link: Link | None = None
+
+    def boot(self) -> None:
+        """Must be called in a running event loop."""
+        equipment = self._equip()
+        identity = Identity(
+            self.name,
+            self._boot_id(),
+            bytes.fromhex(self._credentials.key_hex),
+            equipment.gpus,
+        )
+        self.agent = NodeAgent(
+            identity, self._state, equipment.collector, equipment.runtime, time.monotonic()
+        )
+        self.link = Link(self._config.console, self._credentials.token, self.name, self.agent)
+        self._link_task = asyncio.create_task(self.link.run(), name=f"link of {self.name}")
+
+    def power_off(self) -> None:
+        """The node is gone between two instructions: its agent sees nothing more, not even that
+        its jobs are gone too."""
+        if self.link is not None:
+            self.link.cut(0.0)
+        if self._link_task is not None:
+            self._link_task.cancel()
+        self.agent = self.link = None
+
+    async def unplug(self) -> None:
+        """Ends the connection; the jobs are left as they are."""
+        if self._link_task is not None:
+            self._link_task.cancel()
+            await asyncio.gather(self._link_task, return_exceptions=True)
+
+    def _boot_id(self) -> str:
+        """Simulated jobs end with this process: for them, its start is the boot of their node."""
+        if self._config.runtime is RuntimeKind.PROCESS and BOOT_ID.exists():
+            return BOOT_ID.read_text().strip()
+        return str(uuid4())
+
+
+def load_credentials(path: Path) -> dict[str, Credentials]:
+    """By the name of the node. Raises CannotRun."""
+    try:
+        entries = credentials_file.decode(path.read_bytes())
+    except OSError as error:
+        raise CannotRun(f"cannot read {path} ({error.strerror}): enrol the node first") from error
+    except msgspec.DecodeError as error:
+        raise CannotRun(f"{path} is not a credentials file: {error}") from error
+    return {entry.node: entry for entry in entries}
+
+
+def need(names: Iterable[str], keys: Mapping[str, Credentials], where: Path) -> None:
+    """Raises CannotRun when a node has no credentials among those read from `where`."""
+    missing = [name for name in names if name not in keys]
+    if missing:
+        raise CannotRun(
+            f"{where} holds no credentials for {', '.join(missing[:5])}"
+            f"{' and others' if len(missing) > 5 else ''}: enrol them first"
+        )

@@ -1,0 +1,116 @@
+"""This machine as one node: its own GPUs, its own processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agents import off
+from agents.actuators.process import ProcessRuntime, ProcessSettings
+from agents.berth import Berth, Equipment, need
+from agents.collectors import dcgm
+from agents.collectors.attribution import OfflineJob
+from agents.collectors.base import Collector, Source, Unavailable
+from agents.collectors.card import Card, judged
+from agents.collectors.gpm import GpmSource
+from agents.collectors.nvml import Nvml, PcieSource, SignalSource
+from agents.collectors.processes import ProcessSource
+from agents.collectors.real import RealCollector
+from agents.collectors.replay import Recorder, ReplayCollector
+from agents.collectors.services import ServiceSource
+from agents.config import CannotRun, Config, GpuValues
+from agents.guard import Gpu
+from agents.state import StateFile
+from agents.wire.credentials import Credentials
+from agents.wire.messages import DesiredService
+
+
+def own_cards() -> tuple[Card, ...]:
+    """The GPUs of this machine, as its driver tells them. Raises CannotRun."""
+    try:
+        nvml = Nvml()
+        cards = nvml.cards()
+        nvml.close()
+    except Unavailable as error:
+        raise CannotRun(str(error)) from error
+    return cards
+
+
+class Host:
+    """One node, and the collector that stays open as long as this process."""
+
+    def __init__(self, config: Config, keys: Mapping[str, Credentials], state: StateFile) -> None:
+        """Raises CannotRun when the node has no credentials or its GPUs cannot be read."""
+        name = config.node or ""
+        need([name], keys, config.credentials)
+        self.switch = off.Switch()
+        self._config = config
+        self._jobs: Sequence[OfflineJob] = ()
+        self._services: Sequence[DesiredService] = ()
+        try:
+            self._cards, self._collector = self._opened()
+        except (Unavailable, OSError) as error:
+            raise CannotRun(str(error)) from error
+        self._berth = Berth(keys[name], config, state, self._equip)
+        self.berths = {name: self._berth}
+
+    def boot(self) -> None:
+        self._berth.boot()
+
+    async def open(self) -> None: ...
+
+    def step(self, now: float) -> None:
+        """Tells the collector's threads what runs and what should: they never touch the agent."""
+        if self._berth.agent is not None:
+            self._jobs = self._berth.agent.offline_jobs()
+            self._services = self._berth.agent.services()
+
+    def read_switch(self) -> None:
+        self.switch = off.read(self._config.state_dir)
+
+    async def close(self) -> None:
+        await self._berth.unplug()
+        if isinstance(self._collector, RealCollector | Recorder):
+            self._collector.close()
+
+    def _opened(self) -> tuple[tuple[Card, ...], Collector]:
+        """Raises Unavailable, OSError."""
+        recording = self._config.recording
+        if self._config.gpus is GpuValues.REPLAY and recording is not None:
+            replay = ReplayCollector(recording)
+            return replay.cards, replay
+        nvml = Nvml()
+        cards = judged(nvml.cards(), sm_activity_elsewhere=bool(self._config.dcgm))
+        collector = RealCollector(cards, self._sources(nvml, cards), self._shares)
+        if recording is None:
+            return cards, collector
+        return cards, Recorder(collector, cards, recording)
+
+    def _sources(self, nvml: Nvml, cards: Sequence[Card]) -> list[Source]:
+        """In the order of preference. Raises Unavailable."""
+        uuids = {card.index: card.uuid for card in cards}
+        sources: list[Source] = [SignalSource(nvml)]
+        if any(card.gpm for card in cards):
+            sources.append(GpmSource(nvml))
+        if self._config.dcgm:
+            sources.append(dcgm.source(self._config.dcgm))
+        if not all(card.gpm for card in cards):
+            sources.append(PcieSource(nvml))
+        sources.append(ProcessSource(nvml, lambda: self._jobs))
+        sources.append(ServiceSource(lambda: self._services, uuids))
+        return sources
+
+    def _shares(self) -> Mapping[str, float]:
+        return {job.placement_id: job.sm_share_percent for job in self._jobs}
+
+    def _equip(self) -> Equipment:
+        settings = ProcessSettings(
+            self._config.state_dir / "jobs",
+            self._config.default_command,
+            self._config.lifeline_fd,
+        )
+        uuids = {card.index: card.uuid for card in self._cards}
+        return Equipment(
+            tuple(Gpu(card.inventory, card.facts) for card in self._cards),
+            self._collector,
+            ProcessRuntime(settings, uuids),
+        )
