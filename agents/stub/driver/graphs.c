@@ -392,9 +392,9 @@ EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device)
     ENTER();
     pthread_mutex_lock(&memory.lock);
     uint64_t surplus = memory.reserved - rounded(memory.used, CHUNK_BYTES);
+    memory_give(surplus);
     memory.reserved -= surplus;
     pthread_mutex_unlock(&memory.lock);
-    memory_give(surplus);
     return CUDA_SUCCESS;
 }
 

@@ -87,10 +87,10 @@ static void trim(CUmemoryPool pool, uint64_t keep)
     uint64_t least = rounded(pool->value[USED], CHUNK_BYTES);
     uint64_t stays = least > keep ? least : rounded(keep, CHUNK_BYTES);
     uint64_t surplus = pool->value[RESERVED] > stays ? pool->value[RESERVED] - stays : 0;
+    if (surplus)
+        memory_give(surplus); /* first: a pool never holds more than it says */
     pool->value[RESERVED] -= surplus;
     unlock(pool);
-    if (surplus)
-        memory_give(surplus);
 }
 
 void pools_trim(void)
