@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agents import enrol, off
+from agents import enrol, off, preflight
 from agents.config import (
     DEFAULT_CREDENTIALS,
     DEFAULT_STATE_DIR,
@@ -22,6 +22,7 @@ from agents.config import (
     GpuValues,
     parse,
 )
+from agents.mps import command as mps
 from agents.state import StateDirInUse, StateFile
 from agents.wire import cluster as cluster_file
 from agents.wire.cluster import Cluster, ClusterGpu
@@ -159,7 +160,12 @@ def fail(sentence: str) -> int:
     return 1
 
 
-COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"enrol": enrol_node, "off": switch_off}
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "enrol": enrol_node,
+    "mps": mps.main,
+    "off": switch_off,
+    "preflight": preflight.main,
+}
 
 
 if __name__ == "__main__":

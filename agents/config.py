@@ -27,6 +27,8 @@ EPILOG: Final = """\
 other commands (each has --help):
   %(prog)s enrol ...    trade a one-time token for this node's credentials
   %(prog)s off ...      stop sharing on this node, or one GPU of it, without any network
+  %(prog)s preflight    say of each GPU here whether it may be shared, or what forbids it
+  %(prog)s mps ...      make a GPU shareable, step by step, or undo it
 """
 
 

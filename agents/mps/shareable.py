@@ -57,11 +57,13 @@ MENDED_BY_ENABLING: Final = frozenset({Fact.NOT_A_CLIENT, Fact.NO_DAEMON})
 
 @dataclass(frozen=True, slots=True)
 class OnlineProcess:
-    """A process on the GPU that is not ours. `uid` None: unknown."""
+    """A process on the GPU that is not ours. `uid` None: unknown. `mps`: the driver says that it
+    is a client of some MPS server."""
 
     pid: int
     uid: int | None = None
     name: str = ""
+    mps: bool = False
 
     def __str__(self) -> str:
         return f"{self.name or 'process'} (PID {self.pid})"
@@ -249,9 +251,10 @@ def _not_a_client(sharing: Sharing) -> str:
     if not strangers:
         return ""
     more = f" and {len(strangers) - 1} more run" if len(strangers) > 1 else " runs"
+    how = "as client of another MPS daemon" if strangers[0].mps else "without MPS"
     exclusive = sharing.card.compute_mode == "exclusive_process"
-    alone = ", and its compute mode (exclusive process) lets no MPS server start beside it"
-    return f"{strangers[0]}{more} on it without MPS{alone if exclusive else ''}"
+    alone = ", and its compute mode (exclusive process) lets no second MPS server start"
+    return f"{strangers[0]}{more} on it {how}{alone if exclusive else ''}"
 
 
 def _no_daemon(sharing: Sharing) -> str:
