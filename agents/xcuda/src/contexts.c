@@ -295,23 +295,20 @@ static void visit_made(visitor *visit, enum sort sort)
     }
 }
 
-static bool capturing(CUresult result)
+static bool forbidden(CUresult result)
 {
     return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result < 910;
 }
 
-/* While a stream captures the driver refuses to wait, and that ends the capture too: the thread
- * that captures soon notices. Any other error means that the context has nothing in flight, for it
- * is lost or gone. */
+/* Where a capture forbids it to wait, it tries again: the process must not end before. Any other
+ * error means that the context has nothing in flight, for it is lost or gone. */
 static void synchronise(CUcontext context)
 {
     CUresult result = BORROWED(cuCtxSetCurrent)(context);
-    while (result == CUDA_SUCCESS && capturing(result = REAL(cuCtxSynchronize)())) {
-        nap(NS_PER_MS);
-        result = CUDA_SUCCESS;
-    }
-    if (result != CUDA_SUCCESS)
-        fault_seen(result);
+    if (result == CUDA_SUCCESS)
+        while (forbidden(result = REAL(cuCtxSynchronize)()))
+            nap(NS_PER_MS);
+    fault_seen(result);
 }
 
 static void synchronise_made(CUcontext context, void *handle, enum sort sort)
@@ -335,8 +332,16 @@ static void release_primary(CUdevice device)
         allocations_forget_context(primary_context(device));
 }
 
+/* A thread that captures a stream forbids all others to wait, unless they say that they know. */
+static void disregard_captures(void)
+{
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    BORROWED(cuThreadExchangeStreamCaptureMode)(&mode);
+}
+
 void contexts_synchronise(void)
 {
+    disregard_captures();
     visit_made(synchronise_made, SORT_GREEN);
     visit_made(synchronise_made, SORT_CONTEXT);
     for (CUdevice device = 0; device < DEVICES; device++)

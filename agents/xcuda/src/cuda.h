@@ -84,6 +84,8 @@ typedef enum CUstreamCaptureStatus {
     CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
 } CUstreamCaptureStatus;
 
+#define CU_STREAM_CAPTURE_MODE_RELAXED 2
+
 /* Launches */
 
 typedef struct CUlaunchConfig {

@@ -321,3 +321,27 @@ def test_past_the_deadline_a_process_says_so_and_goes_on_waiting(xcuda, server, 
     assert job.poll() is None
     job.kill()
     assert "past the deadline" in xcuda.finish(job).stderr
+
+
+@pytest.mark.parametrize("mode", ["global", "thread-local", "relaxed"])
+def test_a_capture_that_never_ends_keeps_nobody_from_waiting_for_the_rest(xcuda, server, mode):
+    job = xcuda.python(
+        f"""
+        cuda.start()
+        busy, capturing = (cuda.make("cuStreamCreate", 1) for _ in range(2))
+        step = cuda.kernel("step_50000us")
+        cuda.launch(step, blocks=1000, stream=busy)
+        cuda.ok("cuStreamBeginCapture_v2", capturing,
+                {["global", "thread-local", "relaxed"].index(mode)})
+        print("ready", flush=True)
+        while True:
+            cuda.launch(step, stream=capturing)
+            time.sleep(0.001)
+        """,
+        ready=True,
+        server=server,
+        env=TIMED,
+    )
+    job.send_signal(signal.SIGTERM)
+    assert xcuda.finish(job).returncode == STOPPED
+    assert server.report()["exits_released"] == 1

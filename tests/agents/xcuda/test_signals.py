@@ -243,3 +243,33 @@ def test_our_threads_take_no_signal(xcuda):
     until(lambda: {"xcuda", "xcuda-walk"} <= signals_taken(job).keys())
     unblockable = {signal.SIGKILL, signal.SIGSTOP}
     assert signals_taken(job)["xcuda"] == signals_taken(job)["xcuda-walk"] == unblockable
+
+
+def test_forking_while_everything_changes_hangs_neither_side(xcuda):
+    """Threads launch and change dispositions while children are made that end in every way."""
+    told = xcuda.python(
+        """
+        import os, signal, threading
+        libc = ctypes.CDLL(None)
+        cuda.start()
+        def launch():
+            while True:
+                cuda.launch()
+        def change():
+            while True:
+                libc.signal(int(signal.SIGTERM), ctypes.c_void_p(1))
+        for work in (launch, launch, change):
+            threading.Thread(target=work, daemon=True).start()
+        codes = []
+        for _ in range(30):
+            for number in (0, signal.SIGKILL, signal.SIGTERM):
+                if (pid := os.fork()) == 0:
+                    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                    os.kill(os.getpid(), number)
+                    os._exit(0)
+                codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        print(json.dumps(sorted(set(codes))), flush=True)
+        os._exit(0)
+        """
+    )
+    assert told == [-signal.SIGTERM, -signal.SIGKILL, 0]
