@@ -16,7 +16,7 @@ demo: demo-installed xcuda-built ## run a whole simulated cluster on http://127.
 test: test-installed xcuda-built ## the whole suite on real PostgreSQL, Redis and Chromium
 	@$(BIN)/python -m tests
 
-test-fast: test-installed xcuda-built ## the unit tests, in under a minute
+test-fast: test-installed ## the unit tests, in under a minute
 	@$(BIN)/python -m tests js unit
 
 thorough: test-installed ## the randomised tests, with a hundred times the examples
