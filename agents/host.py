@@ -80,24 +80,22 @@ class Host:
             return replay.cards, replay
         nvml = Nvml()
         cards = judged(nvml.cards(), sm_activity_elsewhere=bool(self._config.dcgm))
-        collector = RealCollector(cards, self._sources(nvml, cards), self._shares)
+        collector = RealCollector(cards, self._lanes(nvml, cards), self._shares)
         if recording is None:
             return cards, collector
         return cards, Recorder(collector, cards, recording)
 
-    def _sources(self, nvml: Nvml, cards: Sequence[Card]) -> list[Source]:
-        """In the order of preference. Raises Unavailable."""
+    def _lanes(self, nvml: Nvml, cards: Sequence[Card]) -> list[list[Source]]:
+        """In the order of preference; behind one door, one lane. Raises Unavailable."""
         uuids = {card.index: card.uuid for card in cards}
-        sources: list[Source] = [SignalSource(nvml)]
-        if any(card.gpm for card in cards):
-            sources.append(GpmSource(nvml))
+        lanes: list[list[Source]] = [[SignalSource(nvml), GpmSource(nvml)]]
         if self._config.dcgm:
-            sources.append(dcgm.source(self._config.dcgm))
+            lanes.append([dcgm.source(self._config.dcgm)])
         if not all(card.gpm for card in cards):
-            sources.append(PcieSource(nvml))
-        sources.append(ProcessSource(nvml, lambda: self._jobs))
-        sources.append(ServiceSource(lambda: self._services, uuids))
-        return sources
+            lanes.append([PcieSource(nvml)])
+        lanes.append([ProcessSource(nvml, lambda: self._jobs)])
+        lanes.append([ServiceSource(lambda: self._services, uuids)])
+        return lanes
 
     def _shares(self) -> Mapping[str, float]:
         return {job.placement_id: job.sm_share_percent for job in self._jobs}

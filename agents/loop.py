@@ -1,5 +1,6 @@
 """The beat of the agent: ten ticks a second, in which stops move, GPUs are sampled, and once a
-second everything else is decided. Nodes take turns in the second, so that their work is spread."""
+second everything else is decided. Nodes take turns in the second, so that their work is spread.
+A tick in which nothing is to be done is slept through."""
 
 from __future__ import annotations
 
@@ -87,12 +88,26 @@ async def beat(nodes: Nodes, state: StateFile, ending: asyncio.Event) -> None:
         now = time.monotonic()
         _tick(nodes, tick, now)
         _commit(state)
-        tick, due = tick + 1, due + TICK_S
+        passed = _until_next(nodes, tick)
+        tick, due = tick + passed, due + passed * TICK_S
         if now - due > LATE_S:
             if complaints.due("late"):
                 log.warning("%.1f s late: this machine is too slow or too busy", now - due)
             due = now
         await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+
+def _until_next(nodes: Nodes, tick: int) -> int:
+    """Ticks until the next one in which something is to be done: on an idle node, a tick slept
+    through is a good part of what this process costs."""
+    turns = len(nodes.berths)
+    stopping = any(
+        berth.agent is not None and berth.agent.is_stopping for berth in nodes.berths.values()
+    )
+    after = tick + 1
+    if stopping or after % TICKS_PER_SAMPLE == 0 or after % TICKS_PER_SECOND < turns:
+        return 1
+    return 2
 
 
 def _tick(nodes: Nodes, tick: int, now: float) -> None:

@@ -153,6 +153,11 @@ class NodeAgent:
             self._guests.freeze(guest, Verdict(ActionKind.FREEZE, each.monitor.why), None)
         self._steer(each, guest, dt_s)
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `step_stops` has anything to do."""
+        return any(guest.stop is not None for guest in self._guests)
+
     def step_stops(self, now: float) -> None:
         for guest in self._guests:
             if guest.stop is not None:

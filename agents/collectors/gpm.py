@@ -28,10 +28,13 @@ VERSION: Final = 1
 
 @dataclass(slots=True)
 class _Counters:
-    """Two samples of one card, used in turn."""
+    """Two samples of one card, used in turn, and the request that compares them. The request is
+    large, so it is kept with the places in it that hold our metrics."""
 
     older: Any
     newer: Any
+    request: Any
+    metrics: tuple[Any, ...]
     at: float | None = None
 
 
@@ -67,8 +70,7 @@ class GpmSource:
         try:
             for device in devices:
                 if device.card.gpm and device.card.uuid not in self._counters:
-                    counters = _Counters(library.nvmlGpmSampleAlloc(), library.nvmlGpmSampleAlloc())
-                    self._counters[device.card.uuid] = counters
+                    self._counters[device.card.uuid] = _prepared(library)
         except library.NVMLError as error:
             raise Unavailable(f"NVML gives no GPM sample: {error}") from error
 
@@ -94,20 +96,26 @@ class GpmSource:
         return self._last[uuid]
 
     def _metrics(self, counters: _Counters) -> dict[Signal, float | None]:
-        library = self._nvml.library
-        request = library.c_nvmlGpmMetricsGet_t()
-        request.version, request.numMetrics = VERSION, len(METRICS)
+        request = counters.request
         request.sample1, request.sample2 = counters.older, counters.newer
-        for place, (metric, _, _) in enumerate(METRICS):
-            request.metrics[place].metricId = metric
         try:
-            library.nvmlGpmMetricsGet(request)
-        except library.NVMLError:
+            self._nvml.library.nvmlGpmMetricsGet(request)
+        except self._nvml.library.NVMLError:
             return {}
         return {
-            signal: _value(request.metrics[place], signal, scale)
-            for place, (_, signal, scale) in enumerate(METRICS)
+            signal: _value(metric, signal, scale)
+            for metric, (_, signal, scale) in zip(counters.metrics, METRICS, strict=True)
         }
+
+
+def _prepared(library: Any) -> _Counters:
+    """Raises NVMLError."""
+    request = library.c_nvmlGpmMetricsGet_t()
+    request.version, request.numMetrics = VERSION, len(METRICS)
+    metrics = tuple(request.metrics[place] for place in range(len(METRICS)))
+    for metric, (number, _, _) in zip(metrics, METRICS, strict=True):
+        metric.metricId = number
+    return _Counters(library.nvmlGpmSampleAlloc(), library.nvmlGpmSampleAlloc(), request, metrics)
 
 
 def _value(metric: Any, signal: Signal, scale: float) -> float | None:

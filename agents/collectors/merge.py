@@ -19,8 +19,7 @@ from agents.collectors.attribution import (
 )
 from agents.collectors.base import Finding, GpuReading, JobUse, Origin
 from agents.collectors.card import Card
-from agents.collectors.numbers import within
-from agents.sysmonitor.signals import POSITIONS
+from agents.sysmonitor.signals import BOUNDS, POSITIONS
 from agents.wire.names import SIGNALS, Signal
 
 
@@ -63,10 +62,12 @@ _SM: Final = POSITIONS[Signal.SM_ACTIVITY]
 _MEMORY: Final = POSITIONS[Signal.MEMORY]
 
 
+_BOUNDS: Final = tuple(BOUNDS[signal] for signal in SIGNALS)
+
+
 def _plausible(place: int, value: float, card: Card) -> bool:
-    if place == _MEMORY and value > card.memory_bytes > 0:
-        return False
-    return within(SIGNALS[place], value) is not None
+    low, high = _BOUNDS[place]
+    return low <= value <= high and (place != _MEMORY or value <= card.memory_bytes)
 
 
 def _missing(found: Sequence[Found], values: Sequence[float | None]) -> dict[Signal, str]:

@@ -39,6 +39,8 @@ def number(raw: object) -> float | None:
 
 def is_blank(value: float) -> bool:
     """True for a number that stands for "no number"."""
+    if value < _DCGM_BASES[0]:
+        return False
     if value in _NVML_BLANKS:
         return True
     # As a float the 64-bit blanks round up to 2^63 and 2^64.

@@ -1,4 +1,4 @@
-"""The readings of a real node: every source on a thread, brought together on each sample."""
+"""The readings of a real node: all sources on threads, brought together on each sample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from agents.collectors import merge
 from agents.collectors.base import Findings, NodeReading, Origin, Source
 from agents.collectors.card import Card
-from agents.collectors.watch import Watched
+from agents.collectors.watch import Lane
 
 # How long a sample waits for the prompt sources, all together.
 PROMPT_S: Final = 0.03
@@ -24,32 +24,36 @@ class RealCollector:
     answered by then shows in the next sample.
     """
 
-    def __init__(self, cards: Sequence[Card], sources: Sequence[Source], shares: Shares) -> None:
-        """`shares` gives the SM shares of our placements, in percent, by placement id."""
+    def __init__(
+        self, cards: Sequence[Card], lanes: Sequence[Sequence[Source]], shares: Shares
+    ) -> None:
+        """Sources of one lane share a thread. `shares` gives the SM shares of our placements, in
+        percent, by placement id."""
         self._cards, self._shares = tuple(cards), shares
-        self._watched = tuple(Watched(source) for source in sources)
+        self._lanes = tuple(Lane(sources) for sources in lanes)
+        self._watched = tuple(each for lane in self._lanes for each in lane.watched)
 
     def collect(self, now: float) -> NodeReading:
-        asked = [watched for watched in self._watched if watched.ask(now)]
-        _wait_for([watched for watched in asked if watched.source.prompt])
+        asked = [lane for lane in self._lanes if lane.ask(now)]
+        _wait_for([lane for lane in asked if lane.prompt])
         fresh = [
-            (Origin(watched.source.name, found[0]), found[1])
-            for watched in self._watched
-            if (found := watched.fresh(now)) is not None
+            (Origin(each.source.name, found[0]), found[1])
+            for each in self._watched
+            if (found := each.fresh(now)) is not None
         ]
         shares = self._shares()
         gpus = tuple(merge.reading(card, _of(card, fresh), shares) for card in self._cards)
-        return NodeReading(now, gpus, tuple(watched.report(now) for watched in self._watched))
+        return NodeReading(now, gpus, tuple(each.report(now) for each in self._watched))
 
     def close(self) -> None:
-        for watched in self._watched:
-            watched.close()
+        for lane in self._lanes:
+            lane.close()
 
 
-def _wait_for(asked: Sequence[Watched]) -> None:
+def _wait_for(lanes: Sequence[Lane]) -> None:
     ends = time.monotonic() + PROMPT_S
-    for watched in asked:
-        watched.wait(max(0.0, ends - time.monotonic()))
+    for lane in lanes:
+        lane.wait(max(0.0, ends - time.monotonic()))
 
 
 def _of(card: Card, fresh: Sequence[tuple[Origin, Findings]]) -> list[merge.Found]:

@@ -1,4 +1,8 @@
-"""One source on a thread of its own: slow or broken, it holds up nobody."""
+"""Sources on threads of their own: slow or broken, they hold up nobody.
+
+Sources behind one door share a lane, and so a thread: each wake-up of a thread costs more than
+most looks do. One that fails does not keep the next in its lane from being asked.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from agents.collectors.base import Findings, Look, Source
@@ -19,37 +24,22 @@ CLOSE_S: Final = 2.0
 
 
 class Watched:
-    """Asks the source when it is due and has answered the last time; keeps what it found."""
+    """What one source found last, and how it did."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._asked: queue.SimpleQueue[float | None] = queue.SimpleQueue()
-        self._idle = threading.Event()
-        self._idle.set()
-        self._asked_at: float | None = None
+        self.asked_at: float | None = None
+        self._answered = True
         self._found: tuple[float, Findings] | None = None
         self._look = Look(source.name, None, None, success=False, why="not asked yet")
         self._complaints = Complaints()
-        self._thread = threading.Thread(
-            target=self._run, name=f"collector {source.name}", daemon=True
-        )
-        self._thread.start()
 
-    def ask(self, now: float) -> bool:
-        """True when it was due and is asked. Never waits; a source that has not answered yet is
-        not asked again."""
-        last = self._asked_at
-        due = last is None or now < last or now - last >= self.source.period_s
-        if not due or not self._idle.is_set():
-            return False
-        self._idle.clear()
-        self._asked_at = now
-        self._asked.put(now)
-        return True
+    def is_due(self, now: float) -> bool:
+        last = self.asked_at
+        return last is None or now < last or now - last >= self.source.period_s
 
-    def wait(self, seconds: float) -> None:
-        """Until it has answered, for so long at most."""
-        self._idle.wait(seconds)
+    def asked(self, now: float) -> None:
+        self.asked_at, self._answered = now, False
 
     def fresh(self, now: float) -> tuple[float, Findings] | None:
         """What it found and when it was asked, None when that is too old, or from a time to
@@ -60,34 +50,73 @@ class Watched:
         return found
 
     def report(self, now: float) -> Look:
-        asked_at = self._asked_at
-        if not self._idle.is_set() and asked_at is not None and now - asked_at > LATE_S:
+        asked_at = self.asked_at
+        if not self._answered and asked_at is not None and now - asked_at > LATE_S:
             why = f"has not answered for {now - asked_at:.0f} s"
             return Look(self.source.name, asked_at, now - asked_at, success=False, why=why)
         return self._look
 
-    def close(self) -> None:
-        """Waits a little for the source to let go; one that hangs dies with this process."""
-        self._asked.put(None)
-        self._thread.join(CLOSE_S)
-
-    def _run(self) -> None:
-        while (asked_at := self._asked.get()) is not None:
-            self._answer(asked_at)
-            self._idle.set()
-        try:
-            self.source.close()
-        except Exception:
-            log.exception("%s could not be closed", self.source.name)
-
-    def _answer(self, asked_at: float) -> None:
+    def answer(self, now: float) -> None:
+        """Asks it. Takes as long as it takes, and never raises."""
         began = time.perf_counter()
         why = ""
         try:
-            self._found = asked_at, self.source.look(asked_at)
+            self._found = now, self.source.look(now)
         except Exception as error:
             why = str(error) or type(error).__name__
             if self._complaints.due(why):
                 log.warning("nothing from %s: %s", self.source.name, why)
         duration_s = time.perf_counter() - began
-        self._look = Look(self.source.name, asked_at, duration_s, not why, why)
+        self._look = Look(self.source.name, now, duration_s, not why, why)
+        self._answered = True
+
+    def close(self) -> None:
+        try:
+            self.source.close()
+        except Exception:
+            log.exception("%s could not be closed", self.source.name)
+
+
+class Lane:
+    """A thread that asks some sources, one after another."""
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self.watched = tuple(Watched(source) for source in sources)
+        self.prompt = any(each.source.prompt for each in self.watched)
+        self._asked: queue.SimpleQueue[tuple[float, Sequence[Watched]] | None]
+        self._asked = queue.SimpleQueue()
+        self._idle = threading.Event()
+        self._idle.set()
+        names = ", ".join(each.source.name for each in self.watched)
+        self._thread = threading.Thread(target=self._run, name=names, daemon=True)
+        self._thread.start()
+
+    def ask(self, now: float) -> bool:
+        """True when some source was due and is asked. Never waits; nothing is asked again before
+        all have answered."""
+        due = [each for each in self.watched if each.is_due(now)]
+        if not due or not self._idle.is_set():
+            return False
+        self._idle.clear()
+        for each in due:
+            each.asked(now)
+        self._asked.put((now, due))
+        return True
+
+    def wait(self, seconds: float) -> None:
+        """Until all have answered, for so long at most."""
+        self._idle.wait(seconds)
+
+    def close(self) -> None:
+        """Waits a little for the sources to let go; one that hangs dies with this process."""
+        self._asked.put(None)
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        while (asked := self._asked.get()) is not None:
+            now, due = asked
+            for each in due:
+                each.answer(now)
+            self._idle.set()
+        for each in self.watched:
+            each.close()

@@ -47,7 +47,7 @@ def collectors(monkeypatch):
     made = []
 
     def make(*sources):
-        made.append(RealCollector([CARD], sources, dict))
+        made.append(RealCollector([CARD], [[source] for source in sources], dict))
         return made[-1]
 
     yield make
@@ -98,14 +98,24 @@ def test_a_source_that_hangs_is_not_asked_again_and_grows_old(collectors):
     assert look(reading, "gpm").why == "has not answered for 2 s"
     assert (slow.looks, quick.looks) == (2, 4)
     slow.gate.set()
-    collector._watched[0].wait(1.0)
+    collector._lanes[0].wait(1.0)
     assert shown(collector.collect(12.2), Signal.SM_ACTIVITY) == 40.0
+
+
+def test_a_source_that_fails_does_not_keep_the_next_of_its_lane_from_being_asked(monkeypatch):
+    monkeypatch.setattr(real, "PROMPT_S", 1.0)
+    broken = Fake("nvml", Signal.POWER, Unavailable("no driver"))
+    collector = RealCollector([CARD], [[broken, Fake("gpm", Signal.SM_ACTIVITY, 40.0)]], dict)
+    reading = collector.collect(10.0)
+    collector.close()
+    assert shown(reading, Signal.SM_ACTIVITY) == 40.0
+    assert look(reading, "nvml").why == "no driver"
 
 
 def test_a_slow_source_is_not_waited_for_twice(collectors, monkeypatch):
     waited = []
     monkeypatch.setattr(
-        watch.Watched, "wait", lambda self, seconds: waited.append(self.source.name)
+        watch.Lane, "wait", lambda self, seconds: waited.append(self.watched[0].source.name)
     )
     slow = Fake("gpm", Signal.SM_ACTIVITY, 40.0)
     slow.gate.clear()
@@ -146,9 +156,9 @@ def test_closing_closes_the_sources_but_waits_for_none_that_hangs(collectors):
 
 def test_nvml_shows_through_the_whole_way():
     nvml = Nvml(FakeNvml(FakeCard()))
-    collector = RealCollector(nvml.cards(), [SignalSource(nvml)], dict)
+    collector = RealCollector(nvml.cards(), [[SignalSource(nvml)]], dict)
     reading = collector.collect(10.0)
-    collector._watched[0].wait(1.0)
+    collector._lanes[0].wait(1.0)
     reading = collector.collect(10.2)
     collector.close()
     assert nvml.cards()[0].uuid == UUID
