@@ -117,6 +117,26 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
                   : ended(per_thread_stream(stream), REAL(cuStreamEndCapture_ptsz)(stream, graph));
 }
 
+/* A stream that is destroyed while it captures will not end its capture. */
+static CUresult destroyed(CUstream stream, CUresult result)
+{
+    if (result == CUDA_SUCCESS && capture_any() && forget(stream))
+        revoke();
+    return leave(result);
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+    CUresult result = enter(ENTRY_MEMORY);
+    return result ? result : destroyed(stream, REAL(cuStreamDestroy)(stream));
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    CUresult result = enter(ENTRY_MEMORY);
+    return result ? result : destroyed(stream, REAL(cuStreamDestroy_v2)(stream));
+}
+
 void capture_fork_child(void)
 {
     captures = NULL; /* the parent's streams do not exist here */

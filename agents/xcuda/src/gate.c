@@ -12,8 +12,8 @@
 #include "glibc.h"
 #include "graph.h"
 #include "helper.h"
-#include "signals.h"
 #include "lock.h"
+#include "signals.h"
 
 #define SLICE_NS (20 * NS_PER_MS)       /* a wait looks at the gate again at least this often */
 #define LIMIT_WAIT_NS (10 * NS_PER_S)   /* the longest wait for a limit; then on, in debt */
@@ -55,14 +55,12 @@ static enum barrier barrier_find(void)
     return offered & MEMBARRIER_CMD_SHARED ? BARRIER_GLOBAL : BARRIER_NONE;
 }
 
+/* The slower kind needs no registration, and serves before the first thread has come. */
 static void barrier_issue(void)
 {
     int before = errno;
-    switch (atomic_load(&barrier)) {
-    case BARRIER_PRIVATE: membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); break;
-    case BARRIER_GLOBAL: membarrier(MEMBARRIER_CMD_SHARED); break;
-    default: break; /* see may_skip() */
-    }
+    membarrier(atomic_load(&barrier) == BARRIER_PRIVATE ? MEMBARRIER_CMD_PRIVATE_EXPEDITED
+                                                        : MEMBARRIER_CMD_SHARED);
     errno = before;
 }
 
@@ -113,6 +111,8 @@ static void forget_thread(void *thread)
         pthread_setspecific(farewell, thread);
         return;
     }
+    if (self.bracket) /* it was cancelled inside the driver */
+        batch_close(self.stream, CUDA_ERROR_UNKNOWN);
     sigset_t before;
     lock_threads(&before);
     count_grant(&self);
@@ -128,23 +128,32 @@ static void forget_thread(void *thread)
     unlock_threads(&before);
 }
 
-static void know_thread(void)
+static void prepare_once(void)
 {
+    if (atomic_load(&barrier) != BARRIER_UNKNOWN)
+        return;
+    farewell_made = pthread_key_create(&farewell, forget_thread) == 0;
+    atomic_store(&barrier, barrier_find());
+}
+
+/* False: its end would go unnoticed, and with it the end of its memory that the list leads to. */
+static bool know_thread(void)
+{
+    if (self.known)
+        return true;
+    if (self.farewells >= FAREWELLS)
+        return false;
     sigset_t before;
     lock_threads(&before);
-    if (!self.known) {
-        if (atomic_load(&barrier) == BARRIER_UNKNOWN) {
-            farewell_made = pthread_key_create(&farewell, forget_thread) == 0;
-            atomic_store(&barrier, barrier_find());
-        }
-        if (farewell_made)
-            pthread_setspecific(farewell, &self);
+    prepare_once();
+    if (farewell_made && pthread_setspecific(farewell, &self) == 0) {
         self.random = (uint32_t)((uintptr_t)&self >> 4) | 1;
         self.next = threads;
         threads = &self;
         self.known = true;
     }
     unlock_threads(&before);
+    return self.known;
 }
 
 /* --- steering ------------------------------------------------------------------------------ */
@@ -318,11 +327,8 @@ static CUresult pass(enum entry entry, CUstream stream, uint32_t *word)
 {
     if (block_standing() == BLOCK_REFUSED)
         return refuse(CUDA_ERROR_SYSTEM_NOT_READY);
-    if (!self.known) {
-        if (self.farewells >= FAREWELLS)
-            return refuse(CUDA_ERROR_DEINITIALIZED); /* nobody would notice this thread's end */
-        know_thread();
-    }
+    if (!know_thread())
+        return refuse(CUDA_ERROR_DEINITIALIZED);
     run_kept_handlers();
     enum gate_state state;
     for (;;) {

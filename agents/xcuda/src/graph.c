@@ -149,12 +149,15 @@ static struct amount cost_of(const struct contents *contents)
     return cost;
 }
 
+/* Marked as a call, so that no handler of the application runs while the lock is held. */
 struct amount graph_cost(CUgraphExec exec)
 {
+    mark_busy(1);
     lock_take(&guard);
     struct executable *found = *find(exec);
     struct amount cost = found ? found->cost : (struct amount){1, 1};
     lock_give(&guard);
+    mark_busy(-1u);
     return cost;
 }
 

@@ -261,3 +261,24 @@ tell(nodes=nodes(graph))
     block.set_policy(Limits())
     assert xcuda.finish(job).told == {"nodes": 40}
     assert block.read_slots()[0].launches == 40
+
+
+def test_a_stream_destroyed_while_it_captures_leaves_the_limits_in_force(xcuda, make_block):
+    told = run(
+        xcuda,
+        """
+other, kernel = cuda.make("cuStreamCreate", 1), cuda.kernel("step_500us")
+items, most = c_uint32(), 0
+begin(stream, RELAXED)
+cuda.launch(stream=stream)
+destroyed = cuda.cuStreamDestroy_v2(stream)
+for _ in range(20):
+    cuda.launch(kernel, 1000, other)
+    cuda.ok("stubInFlight", byref(items))
+    most = max(most, items.value)
+tell(destroyed=destroyed, most=most)
+""",
+        block=make_block(inflight_cap=2),
+        env=TIMED,
+    )
+    assert told == {"destroyed": 0, "most": 2}
