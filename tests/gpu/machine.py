@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -184,7 +184,8 @@ class Machine:
         for client in self.clients:
             client.close()
         if self.mps and not self.stub:
-            self.tell_mps("quit -t 5")
+            with suppress(subprocess.TimeoutExpired):  # it hangs, and what was found is still told
+                self.tell_mps("quit -t 5")
 
 
 def process_of(block: ControlBlock, client: Client) -> Process:
