@@ -16,6 +16,7 @@ from typing import Final
 
 # 2^22: the highest PID that a 64-bit Linux kernel can be set to give out.
 MAX_PID: Final = 1 << 22
+MIN_BYTES: Final = 1 << 20
 MAX_BYTES: Final = 1 << 50
 # More clients than any driver lets on one GPU; what is beyond is not an answer.
 MAX_ROWS: Final = 4_096
@@ -105,7 +106,7 @@ def size_bytes(text: str) -> int | None:
         return None
     for hexadecimal, decimal, unit in reversed(_SIZE.findall(text)):
         value = int(hexadecimal, 16) if hexadecimal else int(decimal) * _UNITS[unit.lower()]
-        if 0 < value <= MAX_BYTES:
+        if MIN_BYTES <= value <= MAX_BYTES:
             return value
     raise _bad(text, "a memory limit")
 

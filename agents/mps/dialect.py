@@ -127,6 +127,6 @@ class Version2:
 
 def _megabytes(limit_bytes: int) -> int:
     """Rounded down: a limit must not give more than it says. Raises ValueError."""
-    if not MIB <= limit_bytes <= answers.MAX_BYTES:
+    if not answers.MIN_BYTES <= limit_bytes <= answers.MAX_BYTES:
         raise ValueError(f"a memory limit is from 1 MiB to 1 PiB, not {limit_bytes} bytes")
     return limit_bytes // MIB
