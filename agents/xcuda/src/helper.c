@@ -17,15 +17,7 @@
 #include "glibc.h"
 #include "once.h"
 #include "signals.h"
-
-#define SLICE_NS (100 * NS_PER_MS)
-
-/* Where the process is on its way out. Only the helper moves on. */
-enum stage {
-    STAGE_RUN,
-    STAGE_WINDOW, /* a signal was handled by the application, which may save and exit */
-    STAGE_WALK,   /* the walker gates, waits and releases */
-};
+#include "stop.h"
 
 /* Set by anyone, at any time, and never taken back. */
 static struct {
@@ -64,9 +56,7 @@ static void finish(void)
 
 static void walk_out(void)
 {
-    gate_set(GATE_SHUT);
-    phase_reach(PHASE_GATED);
-    while (!gate_quiesce(now_ns() + SLICE_NS))
+    while (!gate_quiesce(now_ns() + STOP_SLICE_NS))
         ;
     contexts_synchronise();
     phase_reach(PHASE_QUIESCED);
@@ -86,56 +76,20 @@ static void *walk_main(void *unused)
 
 static void walk_begin(bool exits)
 {
+    phase_reach(PHASE_GATED);
     walk.exits = exits;
     atomic_store(&walk.asked, 1);
     futex_wake(&walk.asked);
 }
 
-/* --- the stages ------------------------------------------------------------------------------ */
-
-static struct {
-    enum stage stage;
-    uint64_t looked_ns;   /* the last time */
-    bool opened;          /* the application has had some of its window */
-    uint64_t spent_ns;    /* of the window, or of waiting frozen for an agent that is silent */
-    uint64_t deadline_ns; /* of the walk */
-} way;
-
-static void begin_walk(uint64_t now, bool exits)
-{
-    slot->window = 0;
-    way.stage = STAGE_WALK;
-    way.deadline_ns = now + (uint64_t)policy_now()->exit_ms * NS_PER_MS;
-    walk_begin(exits);
-}
+/* --- acting on an order ---------------------------------------------------------------------- */
 
 /* Only on a change: it costs every thread a look at its limits. A shut gate stays shut. */
-static void want_gate(enum gate_state state)
+static void steer_gate(enum gate_state state)
 {
     enum gate_state now = gate_current();
-    if (now != state && now != GATE_SHUT)
+    if (now != GATE_SHUT && now != state)
         gate_set(state);
-}
-
-static bool held(enum block_silence silence)
-{
-    return policy_now()->mode == MODE_FREEZE || silence == AGENT_SILENT;
-}
-
-static uint64_t steer_run(uint64_t now, enum block_silence silence)
-{
-    uint32_t asked = atomic_load(&wish.signal);
-    if (policy_now()->mode == MODE_EXIT || (asked && !(asked & HANDLED)))
-        begin_walk(now, true);
-    else if (wish.leaving)
-        begin_walk(now, false);
-    else if (asked && policy_now()->grace_ms == 0)
-        begin_walk(now, true);
-    else if (asked)
-        return way.stage = STAGE_WINDOW, 0;
-    else
-        want_gate(held(silence) ? GATE_FROZEN : GATE_OPEN);
-    return SLICE_NS;
 }
 
 static void show_window(bool open)
@@ -148,62 +102,53 @@ static void show_window(bool open)
     bell_ring();
 }
 
-/* In an emergency, so while frozen, the window opens only when the agent opens it; until then the
- * application stays frozen and its time does not run. When the agent is silent nobody will open it:
- * then it stays frozen for as long as the window would have been, in case the agent returns. */
-static uint64_t steer_window(uint64_t now, enum block_silence silence)
+static void say_stuck(void)
 {
-    uint64_t grace_ns = (uint64_t)policy_now()->grace_ms * NS_PER_MS;
-    bool open = silence != AGENT_SILENT &&
-                (policy_now()->mode != MODE_FREEZE || policy_now()->window_open);
-    if (policy_now()->mode == MODE_EXIT)
-        return begin_walk(now, true), SLICE_NS;
-    if (wish.leaving || way.spent_ns >= grace_ns) {
-        if (way.opened)
-            phase_reach(PHASE_CHECKPOINTED);
-        return begin_walk(now, !wish.leaving), SLICE_NS;
-    }
-    way.opened |= open;
-    show_window(open);
-    want_gate(open ? GATE_WINDOW : GATE_FROZEN);
-    if (!open && silence != AGENT_SILENT)
-        return SLICE_NS;
-    way.spent_ns += now - way.looked_ns;
-    return way.spent_ns < grace_ns ? grace_ns - way.spent_ns : 0;
+    if (atomic_exchange(&slot->stuck, 1))
+        return;
+    bell_ring();
+    COMPLAIN(TROUBLE_STUCK, "work is in flight past the deadline of the exit");
 }
 
-/* Past the deadline the agent must go on; we keep trying. Where nothing is in flight any more and
- * only the release is late, the process may end without it; and where the application ends itself
- * and is late, a signal may end it. */
-static uint64_t steer_walk(uint64_t now)
+static void act(const struct stop_order *order)
 {
-    if (now < way.deadline_ns)
-        return SLICE_NS;
-    if (walk.finished) {
-        if (atomic_load(&wish.signal) || policy_now()->mode == MODE_EXIT)
-            end_process();
-    } else if (slot->phase >= PHASE_QUIESCED) {
+    if (order->checkpointed)
+        phase_reach(PHASE_CHECKPOINTED);
+    steer_gate(order->gate);
+    show_window(order->window);
+    if (order->walk)
+        walk_begin(order->exits);
+    if (order->stuck)
+        say_stuck();
+    if (order->finish)
         finish();
-    } else if (!atomic_exchange(&slot->stuck, 1)) {
-        bell_ring();
-        COMPLAIN(TROUBLE_STUCK, "work is in flight past the deadline of the exit");
-    }
-    return SLICE_NS;
-}
-
-/* Returns how long the helper may sleep. */
-static uint64_t steer(uint64_t now, enum block_silence silence)
-{
-    uint64_t slice_ns = way.stage == STAGE_RUN      ? steer_run(now, silence)
-                        : way.stage == STAGE_WINDOW ? steer_window(now, silence)
-                                                    : steer_walk(now);
-    way.looked_ns = now;
-    return slice_ns < SLICE_NS ? slice_ns : SLICE_NS;
+    if (order->end)
+        end_process();
 }
 
 /* --- the helper ------------------------------------------------------------------------------ */
 
-static void look(uint64_t *slice_ns)
+static struct stop_view view(uint64_t now, enum block_silence silence)
+{
+    const struct policy *policy = policy_now();
+    uint32_t asked = atomic_load(&wish.signal);
+    return (struct stop_view){
+        .now_ns = now,
+        .mode = (enum block_mode)policy->mode,
+        .silence = silence,
+        .signalled = asked != 0,
+        .handled = asked & HANDLED,
+        .leaving = wish.leaving,
+        .window_open = policy->window_open,
+        .grace_ns = policy->grace_ms * NS_PER_MS,
+        .exit_ns = policy->exit_ms * NS_PER_MS,
+        .quiesced = slot->phase >= PHASE_QUIESCED,
+        .finished = walk.finished,
+    };
+}
+
+/* Returns how long the helper may sleep. */
+static uint64_t look(struct stop *stop)
 {
     static enum block_silence silence_before;
     uint64_t now = now_ns();
@@ -211,10 +156,11 @@ static void look(uint64_t *slice_ns)
     if (policy_refresh() || silence != silence_before)
         gate_review();
     silence_before = silence;
-    *slice_ns = steer(now, silence);
+    struct stop_view seen = view(now, silence);
+    struct stop_order order = stop_step(stop, &seen);
+    act(&order);
     signals_redeliver();
-    if (signals_kept() && *slice_ns > NS_PER_MS)
-        *slice_ns = NS_PER_MS;
+    return signals_kept() && order.slice_ns > NS_PER_MS ? NS_PER_MS : order.slice_ns;
 }
 
 /* The one word to sleep on is the policy's sequence, so a wish may be made just between the look
@@ -222,10 +168,9 @@ static void look(uint64_t *slice_ns)
 static void *help_main(void *unused)
 {
     prctl(PR_SET_NAME, "xcuda");
-    for (;;) {
-        uint64_t slice_ns;
+    for (struct stop stop = {.stage = STOP_NONE};;) {
         uint32_t sequence = atomic_load(policy_sequence());
-        look(&slice_ns);
+        uint64_t slice_ns = look(&stop);
         futex_wait(policy_sequence(), sequence, slice_ns);
     }
     return unused;
@@ -289,7 +234,6 @@ bool helper_start(void)
 {
     static once started;
     if (once_begin(&started)) {
-        way.looked_ns = now_ns();
         running = start();
         once_end(&started);
     }

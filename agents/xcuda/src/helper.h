@@ -1,6 +1,7 @@
 /* The two threads of ours, which block all signals. The helper takes the policy over and steers the
- * gate: freeze, checkpoint window, stop. The walker makes the driver calls of a stop, since those
- * may take for ever: a driver that hangs cannot keep the helper from saying so. */
+ * gate: freeze, checkpoint window, stop (stop.h). The walker waits for what is in flight and makes
+ * the driver calls of a stop, since those may take for ever: a driver that hangs cannot keep the
+ * helper from saying so. */
 #pragma once
 
 #include <stdatomic.h>

@@ -205,3 +205,8 @@ def test_limits_of_a_run_by_hand_hold_without_a_block(xcuda):
         env={"MUXFLOW_XCUDA_MEMORY": "1GiB"},
     )
     assert told == [0, 2]
+
+
+@pytest.mark.parametrize("checked", ["native", "asan", "tsan"])
+def test_the_newest_sensible_policy_holds(run_native, checked):
+    run_native("test_block", checked)

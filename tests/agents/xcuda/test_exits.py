@@ -153,6 +153,14 @@ def test_a_trainer_leaves_a_whole_checkpoint_at_every_ordinary_stop(
     assert server.report()["exits_unsafe"] == 0
 
 
+# --- what is decided, on a clock that the test turns ---------------------------------------------
+
+
+@pytest.mark.parametrize("checked", ["native", "asan"])
+def test_each_stage_of_a_stop_follows_from_what_is_true(run_native, checked):
+    run_native("test_stop", checked)
+
+
 # --- one step after the other ---------------------------------------------------------------------
 
 # Notes that it was told, and goes on as if nothing had happened.
