@@ -57,7 +57,8 @@ def within(signal: Signal, value: float | None) -> float | None:
 
 def read(signal: Signal, raw: object, scale: float = 1.0) -> float | None:
     """The raw value times `scale`, in wire units and within the signal's bounds, else None."""
-    value = number(raw)
+    # Almost every value is a small whole number, and this runs many times a second.
+    value = raw if type(raw) is int and -1 < raw < _DCGM_BASES[0] else number(raw)
     return None if value is None else within(signal, value * scale)
 
 

@@ -18,8 +18,8 @@ from agents.collectors import numbers
 from agents.collectors.attribution import Client
 from agents.collectors.base import Finding, Findings, Unavailable, values_of
 from agents.collectors.card import Card
-from agents.sysmonitor.signals import xid_gravity
-from agents.wire.names import Signal
+from agents.sysmonitor.signals import POSITIONS, xid_gravity
+from agents.wire.names import SIGNALS, Signal
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +49,8 @@ ADVICE: Final = {
 RETRY_S: Final = 5.0
 XID_EVENT: Final = 0x8
 MOST_EVENTS: Final = 64
+# The reasons of a low clock are for people; they need not be as fresh as a signal.
+THROTTLE_S: Final = 1.0
 SM_CLOCK, GPU_SENSOR, PCIE_RX = 1, 0, 1
 MEMORY_V2: Final = 0x02000028
 KIB: Final = 1024.0
@@ -62,6 +64,24 @@ THROTTLES: Final = (
     (0x80, "power brake"),
     (0x2, "clocks set by an administrator"),
 )
+TEMPERATURE_FORMS: Final = (
+    ("nvmlDeviceGetTemperatureV", GPU_SENSOR),
+    ("nvmlDeviceGetTemperature", GPU_SENSOR),
+)
+THROTTLE_FORMS: Final = (
+    ("nvmlDeviceGetCurrentClocksEventReasons",),
+    ("nvmlDeviceGetCurrentClocksThrottleReasons",),
+)
+MEMORY_FORMS: Final = (
+    ("nvmlDeviceGetMemoryInfo", MEMORY_V2),
+    ("nvmlDeviceGetMemoryInfo",),
+)
+_UTIL = POSITIONS[Signal.GPU_UTIL]
+_MEMORY = POSITIONS[Signal.MEMORY]
+_CLOCK = POSITIONS[Signal.SM_CLOCK]
+_TEMPERATURE = POSITIONS[Signal.TEMPERATURE]
+_POWER = POSITIONS[Signal.POWER]
+_XID = POSITIONS[Signal.XID]
 # No card has more processes than this; a longer list is garbage.
 MOST_PROCESSES: Final = 4_096
 
@@ -73,6 +93,8 @@ class Device:
     card: Card
     handle: Any
     refused: dict[str, str] = field(default_factory=dict)
+    throttled: tuple[str, ...] | None = None
+    throttled_at: float | None = None
 
 
 class Trouble(Exception):
@@ -117,7 +139,13 @@ class Nvml:
 
         Raises Trouble for a card that is lost, Unavailable when the library itself broke.
         """
-        return self.first_of(device, (name, *arguments))
+        if name in device.refused:
+            return None
+        try:
+            return self._call(name, device.handle, *arguments)
+        except self._library.NVMLError as error:
+            self._refuse(device, name, _code(error), str(error))
+            return None
 
     def first_of(self, device: Device, *forms: tuple[Any, ...]) -> Any:
         """As `ask`, with older forms of the call; the form that works is remembered."""
@@ -247,53 +275,40 @@ class SignalSource:
             self._xids = _XidEvents(self._nvml.library, devices)
         codes = self._xids.take()
         return {
-            device.card.uuid: self._finding(device, codes.get(device.card.uuid))
+            device.card.uuid: self._finding(device, codes.get(device.card.uuid), now)
             for device in devices
         }
 
     def close(self) -> None:
         self._nvml.close()
 
-    def _finding(self, device: Device, xid: float | None) -> Finding:
+    def _finding(self, device: Device, xid: float | None, now: float) -> Finding:
         try:
-            return self._signals(device, xid)
+            return self._signals(device, xid, now)
         except Trouble as trouble:
             return Finding(values_of({Signal.XID: xid}), trouble=str(trouble))
 
-    def _signals(self, device: Device, xid: float | None) -> Finding:
+    def _signals(self, device: Device, xid: float | None, now: float) -> Finding:
         nvml = self._nvml
         utilisation = nvml.ask(device, "nvmlDeviceGetUtilizationRates")
         memory = _memory(nvml, device)
-        clock = nvml.ask(device, "nvmlDeviceGetClockInfo", SM_CLOCK)
-        temperature = nvml.first_of(
-            device,
-            ("nvmlDeviceGetTemperatureV", GPU_SENSOR),
-            ("nvmlDeviceGetTemperature", GPU_SENSOR),
+        values: list[float | None] = [None] * len(SIGNALS)
+        values[_UTIL] = numbers.read(Signal.GPU_UTIL, getattr(utilisation, "gpu", None))
+        values[_MEMORY] = None if memory is None else float(memory[0])
+        values[_CLOCK] = numbers.read(
+            Signal.SM_CLOCK, nvml.ask(device, "nvmlDeviceGetClockInfo", SM_CLOCK)
         )
-        power = nvml.ask(device, "nvmlDeviceGetPowerUsage")
-        return Finding(
-            values_of(
-                {
-                    Signal.GPU_UTIL: numbers.read(
-                        Signal.GPU_UTIL, None if utilisation is None else utilisation.gpu
-                    ),
-                    Signal.MEMORY: None if memory is None else float(memory[0]),
-                    Signal.SM_CLOCK: numbers.read(Signal.SM_CLOCK, clock),
-                    Signal.TEMPERATURE: numbers.read(Signal.TEMPERATURE, temperature),
-                    Signal.POWER: numbers.read(Signal.POWER, power, 1e-3),
-                    Signal.XID: numbers.within(Signal.XID, xid),
-                }
-            ),
-            _reasons(device),
-            throttled(self._throttles(device)),
+        values[_TEMPERATURE] = numbers.read(
+            Signal.TEMPERATURE, nvml.first_of(device, *TEMPERATURE_FORMS)
         )
-
-    def _throttles(self, device: Device) -> object:
-        return self._nvml.first_of(
-            device,
-            ("nvmlDeviceGetCurrentClocksEventReasons",),
-            ("nvmlDeviceGetCurrentClocksThrottleReasons",),
+        values[_POWER] = numbers.read(
+            Signal.POWER, nvml.ask(device, "nvmlDeviceGetPowerUsage"), 1e-3
         )
+        values[_XID] = numbers.within(Signal.XID, xid)
+        if device.throttled_at is None or not 0.0 <= now - device.throttled_at < THROTTLE_S:
+            device.throttled_at = now
+            device.throttled = throttled(nvml.first_of(device, *THROTTLE_FORMS))
+        return Finding(tuple(values), _reasons(device), device.throttled)
 
 
 # The call whose refusal explains a missing signal.
@@ -461,9 +476,7 @@ def accounted(nvml: Nvml, device: Device, pid: int) -> Accounted | None:
 def _memory(nvml: Nvml, device: Device) -> tuple[int, int] | None:
     """Used and total bytes. What the driver keeps for itself counts as used: nobody else can
     have it. Version 2 tells it apart, version 1 has it in `used`."""
-    memory: Any = nvml.first_of(
-        device, ("nvmlDeviceGetMemoryInfo", MEMORY_V2), ("nvmlDeviceGetMemoryInfo",)
-    )
+    memory: Any = nvml.first_of(device, *MEMORY_FORMS)
     if memory is None:
         return None
     total = numbers.size(memory.total, 1 << 46)
