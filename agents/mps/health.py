@@ -49,7 +49,8 @@ ASK_UNSETTLED_S: Final = 1.0
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One look. `at` is monotonic seconds of the last answer, or try. `client_pids` None: nobody
-    could say. `multiuser` None: unknown. `account`: what the logs told."""
+    could say. `multiuser` None: unknown. `account`: what the logs told, of which `asked_changes`
+    were known when the daemon was asked."""
 
     at: float
     state: ServerState = ServerState.UNKNOWN
@@ -60,6 +61,7 @@ class Snapshot:
     multiuser: bool | None = None
     client_pids: frozenset[int] | None = None
     account: Account = NOTHING_TOLD
+    asked_changes: int = 0
 
     @property
     def open(self) -> bool:
@@ -79,6 +81,8 @@ def said(statuses: Mapping[int, Status]) -> tuple[ServerState, int | None]:
 def is_worth_asking(last: Snapshot, account: Account, now: float) -> bool:
     """Whether to put questions to the daemon now. `account`: the logs as of now."""
     waited_s = now - last.at
-    if account.changes != last.account.changes:
-        return waited_s >= ASK_AGAIN_S or account.at_fault != last.account.at_fault
+    if account.at_fault and not last.account.at_fault:
+        return True
+    if account.changes != last.asked_changes:
+        return waited_s >= ASK_AGAIN_S
     return waited_s >= (ASK_EVERY_S if last.open else ASK_UNSETTLED_S)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import signal
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -18,6 +16,7 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 HOOK_S: Final = 60.0
+REAP_S: Final = 0.5
 
 
 class RestartHooks:
@@ -45,8 +44,9 @@ class RestartHooks:
         return True
 
     def wait(self) -> None:
+        """Until those that run have ended, or were ended."""
         for thread in self._running.values():
-            thread.join(self._within_s)
+            thread.join(self._within_s + 1.0)
 
     def _run(self, service: str) -> None:
         """In a session of its own: what it starts is not ours, and outlives the agent."""
@@ -62,8 +62,9 @@ class RestartHooks:
         except OSError as error:
             log.error("the hook that restarts %s cannot be run: %s", service, error)
         except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
+            process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(REAP_S)
             log.error("the hook that restarts %s took over %.0f s", service, self._within_s)
         else:
             say = log.info if code == 0 else log.error

@@ -20,6 +20,8 @@ from typing import Final
 from agents.mps.control import PROGRAM, Control, ControlFailed, NoDaemon, NoProgram, Place
 from agents.supervisor import start_ticks
 
+# What a daemon's command line names: NVIDIA's program, or the stand-in for it.
+PROGRAMS: Final = frozenset({PROGRAM, "mps_daemon.py"})
 START_S: Final = 10.0
 END_S: Final = 2.0
 LOOK_S: Final = 0.05
@@ -86,9 +88,10 @@ def find(place: Place) -> Daemon | None:
     except (OSError, ValueError):
         return None
     ticks = start_ticks(pid)
-    if ticks is None or "mps" not in words:
+    arguments = words.split("\0")
+    if ticks is None or not PROGRAMS & {Path(word).name for word in arguments}:
         return None
-    return Daemon(pid, ticks, MULTIUSER in words.split("\0"))
+    return Daemon(pid, ticks, MULTIUSER in arguments)
 
 
 def start_detached(

@@ -47,8 +47,7 @@ class Watch:
         if health.is_worth_asking(self.snapshot, account, now):
             self.snapshot = self._ask(account, now)
         elif account is not self.snapshot.account:
-            state = ServerState.FAULT if account.at_fault else self.snapshot.state
-            self.snapshot = replace(self.snapshot, account=account, state=state)
+            self.snapshot = replace(self.snapshot, account=account)
         return self.snapshot
 
     def terminate(self, client_pid: int) -> None:
@@ -69,7 +68,10 @@ class Watch:
                 pid for server in statuses for pid in ask(dialect.client_pids(server))
             )
         except (ControlFailed, BadAnswer) as failure:
-            return Snapshot(now, _unanswered(failure), str(failure), account=account)
+            state = ServerState.FAULT if account.at_fault else _unanswered(failure)
+            return Snapshot(
+                now, state, str(failure), account=account, asked_changes=account.changes
+            )
         return self._answered(statuses, clients, account, now)
 
     def _answered(
@@ -89,6 +91,7 @@ class Watch:
             None if daemon is None else daemon.multiuser,
             clients,
             account,
+            account.changes,
         )
 
 

@@ -39,5 +39,5 @@ def test_two_processes_of_a_job_do_not_get_twice():
     ],
 )
 def test_limits_that_are_none_are_refused(limits):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"percentage|no limits"):
         client.environment(PLACE, limits)

@@ -3,11 +3,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from agents.mps.answers import BadAnswer, Refused, Status
 from agents.mps.control import Control, NoDaemon, NoProgram, NotPermitted, TooLate
+from agents.stub import mps_daemon
 
 GIB = 1 << 30
 
@@ -236,5 +238,5 @@ def test_no_senseless_memory_limit_is_asked_for(daemon, limit):
 
 def test_the_stand_in_starts_without_what_is_installed_here():
     code = "import sys; sys.path.insert(0, sys.argv[1]); import mps_daemon"
-    folder = os.path.dirname(__import__("agents.stub.mps_daemon", fromlist=["x"]).__file__)
-    subprocess.run([sys.executable, "-IS", "-c", code, folder], check=True)
+    folder = Path(mps_daemon.__file__).parent
+    subprocess.run([sys.executable, "-IS", "-c", code, str(folder)], check=True)

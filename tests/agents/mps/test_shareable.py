@@ -121,4 +121,4 @@ def test_room_for_clients_grew_with_the_driver():
 
 
 def test_only_what_a_daemon_and_one_restart_mend_is_mended_by_enabling():
-    assert MENDED_BY_ENABLING == {Fact.NOT_A_CLIENT, Fact.NO_DAEMON}
+    assert {Fact.NOT_A_CLIENT, Fact.NO_DAEMON} == MENDED_BY_ENABLING

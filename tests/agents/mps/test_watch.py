@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+
+import pytest
+
+from agents.mps import health
+from agents.mps.answers import Status
+from agents.mps.daemons import Daemons, GpuHands, restart_server
+from agents.mps.health import ASK_AGAIN_S, ASK_EVERY_S, ASK_UNSETTLED_S, ServerState, Snapshot
+from agents.mps.hooks import RestartHooks
+from agents.mps.journal import Account
+from agents.mps.watch import MAX_ERRANDS, Watch, Watcher
+from tests.agents.mps.cast import UUID
+from tests.agents.mps.conftest import until
+
+ACTIVE = Snapshot(at=100.0, state=ServerState.ACTIVE)
+CHANGED = Account(changes=1)
+FAULT = Account(changes=1, at_fault=True)
+
+
+# --- when to ask ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("last", "account", "after_s", "asks"),
+    [
+        (ACTIVE, Account(), ASK_EVERY_S - 1, False),
+        (ACTIVE, Account(), ASK_EVERY_S, True),
+        (ACTIVE, CHANGED, ASK_AGAIN_S, True),
+        (ACTIVE, CHANGED, 0.1, False),
+        (ACTIVE, FAULT, 0.1, True),
+        (replace(ACTIVE, state=ServerState.FAULT), Account(), ASK_UNSETTLED_S, True),
+        (replace(ACTIVE, state=ServerState.NO_DAEMON), Account(), 0.5, False),
+        (Snapshot(at=float("-inf")), Account(), 0.0, True),
+    ],
+)
+def test_the_daemon_is_asked_when_something_happened_and_else_seldom(last, account, after_s, asks):
+    assert health.is_worth_asking(last, account, 100.0 + after_s) is asks
+
+
+@pytest.mark.parametrize(
+    ("statuses", "state"),
+    [
+        ({}, ServerState.NO_SERVER),
+        ({1: Status.ACTIVE}, ServerState.ACTIVE),
+        ({1: Status.ACTIVE, 2: Status.INITIALIZING}, ServerState.INITIALIZING),
+        ({1: Status.FAULT, 2: Status.ACTIVE}, ServerState.FAULT),
+    ],
+)
+def test_the_gravest_server_speaks_for_the_gpu(statuses, state):
+    assert health.said(statuses)[0] is state
+
+
+# --- what is seen -----------------------------------------------------------------------
+
+
+def test_a_gpu_without_a_daemon(mps):
+    assert mps.watch.look(1.0).state is ServerState.NO_DAEMON
+
+
+def test_a_daemon_its_server_and_its_clients(daemon, process):
+    assert daemon.watch.look(0.0).state is ServerState.NO_SERVER
+    pid = process()
+    daemon.fake("connect", pid)
+    seen = daemon.watch.look(1.0)
+    assert seen.state is ServerState.ACTIVE
+    assert seen.client_pids == {pid}
+    assert seen.server_pid == daemon.server()
+    assert seen.server_uid == os.getuid()
+    assert seen.daemon_pid
+    assert seen.multiuser is False
+
+
+def test_a_server_that_starts_is_not_ready(daemon, process):
+    daemon.fake("initializing", 30)
+    daemon.fake("connect", process())
+    assert daemon.watch.look(0.0).state is ServerState.INITIALIZING
+
+
+def test_a_fault_is_seen_at_the_next_look_and_again_when_it_is_over(daemon, process):
+    online, offline = process(), process()
+    daemon.fake("connect", online)
+    daemon.fake("connect", offline)
+    daemon.watch.look(0.0)
+    daemon.fake("fault", offline)
+    seen = daemon.watch.look(0.1)
+    assert seen.state is ServerState.FAULT
+    assert seen.account.fault.guilty_pid == offline
+    assert set(seen.account.fault.hit_pids) == {online, offline}
+    daemon.fake("disconnect", online)
+    daemon.fake("disconnect", offline)
+    assert daemon.watch.look(1.2).state is ServerState.ACTIVE
+    assert not daemon.watch.snapshot.account.at_fault
+
+
+def test_a_fault_in_the_log_counts_also_when_the_daemon_cannot_be_understood(daemon, process):
+    daemon.fake("connect", process())
+    daemon.watch.look(0.0)
+    daemon.fake("say", "nothing")
+    daemon.place.server_log.write_text("Server is handling a fatal GPU error\n")
+    assert daemon.watch.look(0.1).state is ServerState.FAULT
+
+
+def test_a_daemon_that_hangs_and_one_that_garbles(daemon):
+    daemon.control._deadline_s = 0.2
+    daemon.fake("slow", 1)
+    assert daemon.watch.look(0.0).state is ServerState.SILENT
+    daemon.fake("honest")
+    daemon.fake("say", "\x00?")
+    seen = daemon.watch.look(20.0)
+    assert seen.state is ServerState.UNKNOWN
+    assert seen.client_pids is None
+    daemon.fake("honest")
+    assert daemon.watch.look(40.0).state is ServerState.NO_SERVER
+
+
+# --- the thread -------------------------------------------------------------------------
+
+
+def test_a_client_is_terminated_without_anyone_waiting(daemon, process):
+    pid = process()
+    daemon.fake("connect", pid)
+    watcher = Watcher(Watch(daemon.control))
+    watcher.start()
+    until(lambda: watcher.snapshot.client_pids == {pid})
+    watcher.terminate(pid)
+    until(lambda: watcher.snapshot.client_pids == frozenset())
+    watcher.stop()
+
+
+def test_errands_for_a_daemon_that_hangs_do_not_pile_up(mps):
+    watcher = Watcher(mps.watch)
+    for pid in range(MAX_ERRANDS * 2):
+        watcher.terminate(pid)
+    assert watcher._errands.qsize() == MAX_ERRANDS
+
+
+def test_an_errand_that_fails_does_not_end_the_watching(daemon):
+    watcher, done = Watcher(Watch(daemon.control)), threading.Event()
+    watcher.start()
+    watcher.do(lambda watch: watch.control.terminate_client(1, 2))
+    watcher.do(lambda _watch: done.set())
+    assert done.wait(5)
+    watcher.stop()
+
+
+def test_all_daemons_of_a_node_tell_who_their_clients_are(daemon, process):
+    pid = process()
+    daemon.fake("connect", pid)
+    node = Daemons([daemon.control])
+    assert node.client_pids() == {}
+    node.start()
+    until(lambda: node.client_pids() == {UUID: frozenset({pid})})
+    node.terminate_client(UUID, [pid])
+    until(lambda: node.snapshot(UUID).client_pids == frozenset())
+    node.stop()
+
+
+# --- hands ------------------------------------------------------------------------------
+
+
+def test_a_server_at_fault_is_shut_and_the_next_client_finds_a_new_one(daemon, process):
+    pid = process()
+    daemon.fake("connect", pid)
+    daemon.fake("fault", pid)
+    before = daemon.server()
+    daemon.watch.look(0.0)
+    restart_server(daemon.watch)
+    assert daemon.watch.look(1.5).state is ServerState.NO_SERVER
+    daemon.fake("connect", pid)
+    assert daemon.server() != before
+
+
+def test_a_healthy_server_with_clients_is_left_alone(daemon, process):
+    daemon.fake("connect", process())
+    daemon.watch.look(0.0)
+    before = daemon.server()
+    restart_server(daemon.watch)
+    assert daemon.server() == before
+
+
+def test_a_daemon_that_is_gone_is_started_again(daemon, monkeypatch):
+    monkeypatch.setattr("agents.mps.unit.is_installed", lambda: False)
+    daemon.fake("crash")
+    assert daemon.watch.look(0.0).state is ServerState.NO_DAEMON
+    restart_server(daemon.watch)
+    assert daemon.watch.look(1.5).state is ServerState.NO_SERVER
+
+
+def test_the_nodes_own_hook_restarts_online_and_a_person_is_told_without_one(tmp_path):
+    told, hooks = [], RestartHooks({"chat": ("touch", str(tmp_path / "restarted"))})
+    hands = GpuHands(None, lambda: ["chat", "search"], hooks, told.append, told.append)
+    hands.restart_online()
+    hooks.wait()
+    assert (tmp_path / "restarted").exists()
+    assert told == ["restart search: this node has no hook for it"]
+
+
+@pytest.mark.parametrize("command", [("false",), ("/nonexistent",), ("sleep", "60")])
+def test_a_hook_that_fails_is_logged_and_holds_nobody_up(command, caplog):
+    hooks = RestartHooks({"chat": command}, within_s=0.2)
+    assert hooks.run("chat")
+    hooks.wait()
+    assert "the hook that restarts chat" in caplog.text
+
+
+def test_a_hook_that_still_runs_is_not_started_twice(tmp_path):
+    log = tmp_path / "log"
+    hooks = RestartHooks({"chat": ("sh", "-c", f"echo x >> {log}; sleep 0.3")})
+    hooks.run("chat")
+    until(log.exists)
+    hooks.run("chat")
+    hooks.wait()
+    assert log.read_text() == "x\n"
