@@ -22,8 +22,9 @@ static struct pool {
     bool on_host;
     uint64_t live; /* bytes allocated from it */
     uint64_t slack;
+    uint32_t growing;    /* allocations on their way that are charged beyond live and slack */
     uint32_t operations; /* since it was last compared */
-    uint32_t changes;    /* of live or slack, ever */
+    uint32_t changes;    /* of the others, ever */
 } pools[POOLS];
 
 static _Atomic uint32_t pools_known; /* no more than so many places were ever taken */
@@ -35,6 +36,11 @@ static lock pools_lock;
 static uint64_t round_up(uint64_t bytes, uint64_t to)
 {
     return bytes > UINT64_MAX - to ? bytes : (bytes + to - 1) / to * to;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
 }
 
 static struct pool *find(CUmemoryPool handle)
@@ -113,14 +119,21 @@ static uint64_t driver_holds(CUmemoryPool handle)
     return result == CUDA_SUCCESS ? round_up(bytes, BLOCK_UNIT_BYTES) : 0;
 }
 
-/* The driver is asked without the lock; its answer counts only if nothing changed meanwhile. */
+/* What the pool must hold soon, if not yet: some of `live` may still be on its way to the driver. */
+static uint64_t needed(const struct pool *pool)
+{
+    return round_up(pool->live, GRANULE);
+}
+
+/* The driver is asked without the lock; its answer counts only if nothing changed meanwhile. Nor can
+ * it be told whether a pool that is growing has grown already; whoever is the last of them asks. */
 static bool reconcile(struct pool *pool, bool force)
 {
     bool allowed = true;
     for (int i = 0; i < RECONCILE_TRIES && !capture_any(); i++) {
         lock_take(&pools_lock);
         uint32_t changes = pool->changes;
-        CUmemoryPool handle = pool->handle;
+        CUmemoryPool handle = pool->growing ? NULL : pool->handle;
         lock_give(&pools_lock);
         if (handle == NULL || handle == DESTROYED)
             break;
@@ -129,7 +142,7 @@ static bool reconcile(struct pool *pool, bool force)
         lock_take(&pools_lock);
         bool current = pool->changes == changes;
         if (current)
-            allowed = set_slack(pool, held > pool->live ? held - pool->live : 0, force);
+            allowed = set_slack(pool, larger(held, needed(pool)) - pool->live, force);
         lock_give(&pools_lock);
         if (current)
             break;
@@ -173,6 +186,15 @@ void pools_trim(void)
 
 /* --- allocations ------------------------------------------------------------------------------ */
 
+/* Of an allocation that came to nothing. */
+static void end_growth(struct pool *pool, const struct pool_charge *charge)
+{
+    lock_take(&pools_lock);
+    back_to_slack(pool, charge->from_slack);
+    pool->growing -= charge->grown != 0;
+    lock_give(&pools_lock);
+}
+
 CUresult pool_reserve(struct pool *pool, uint64_t bytes, struct pool_charge *charge)
 {
     *charge = (struct pool_charge){0};
@@ -186,30 +208,23 @@ CUresult pool_reserve(struct pool *pool, uint64_t bytes, struct pool_charge *cha
 
     lock_take(&pools_lock);
     charge->from_slack = bytes < pool->slack ? bytes : pool->slack;
-    if (charge->from_slack)
-        use_slack(pool, charge->from_slack);
-    lock_give(&pools_lock);
-    if (charge->from_slack == bytes)
-        return CUDA_SUCCESS;
-
     charge->grown = round_up(bytes - charge->from_slack, GRANULE);
-    CUresult result = quota_reserve(KIND_ASYNC, charge->grown);
-    if (result != CUDA_SUCCESS) {
-        charge->grown = 0;
-        pool_roll_back(pool, charge);
-    }
-    return result;
+    use_slack(pool, charge->from_slack);
+    pool->growing += charge->grown != 0;
+    lock_give(&pools_lock);
+
+    if (charge->grown == 0 || quota_reserve(KIND_ASYNC, charge->grown) == CUDA_SUCCESS)
+        return CUDA_SUCCESS;
+    end_growth(pool, charge);
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void pool_roll_back(struct pool *pool, const struct pool_charge *charge)
 {
     if (charge->grown)
         quota_release(KIND_ASYNC, charge->grown);
-    if (charge->from_slack == 0)
-        return;
-    lock_take(&pools_lock);
-    back_to_slack(pool, charge->from_slack);
-    lock_give(&pools_lock);
+    if (pool && !pool->on_host)
+        end_growth(pool, charge);
 }
 
 CUresult pool_allocated(struct pool *pool, uint64_t bytes, const struct pool_charge *charge)
@@ -220,6 +235,7 @@ CUresult pool_allocated(struct pool *pool, uint64_t bytes, const struct pool_cha
     lock_take(&pools_lock);
     bool due = ++pool->operations >= RECONCILE_EVERY || charge->grown;
     if (charge->grown) {
+        pool->growing--;
         pool->live += charge->grown;
         back_to_slack(pool, charge->from_slack + charge->grown - bytes);
     }

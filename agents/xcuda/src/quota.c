@@ -105,6 +105,8 @@ void quota_release(enum block_kind kind, uint64_t bytes)
 
 void quota_move(enum block_kind from, enum block_kind to, uint64_t bytes)
 {
+    if (bytes == 0)
+        return;
     struct block_slot *mine = begin_change();
     uint64_t taken = take(&mine->used_bytes[from], to_units(bytes) * BLOCK_UNIT_BYTES);
     atomic_fetch_add(&mine->used_bytes[to], taken);

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from agents.control_block import Limits
+from tests.agents.xcuda.test_memory import KINDS
 
 MIB = 1 << 20
 QUOTA = 128 * MIB
@@ -64,6 +65,57 @@ def test_a_quota_below_the_use_refuses_new_memory_alone(xcuda, make_block):
     block.set_policy(Limits(memory_quota_bytes=50 * MIB))
     told = xcuda.finish(process).told
     assert told == {"code": 2, "free": 0, "total": 50, "kept": 0, "after": 0}
+
+
+EVERYTHING = f"""{KINDS}
+import random, threading
+context = c_void_p()
+cuda.ok("cuCtxGetCurrent", byref(context))
+wrong = []
+
+def work(seed):
+    chance, held = random.Random(seed), []
+    cuda.ok("cuCtxSetCurrent", context)
+    for _ in range(1500):
+        if held and chance.random() < 0.5:
+            held.pop(chance.randrange(len(held)))()
+            continue
+        kind = chance.choice(sorted(MAKERS))
+        try:
+            held.append(MAKERS[kind](2 * chance.randrange(1, 10)))
+        except AssertionError as error:
+            if not str(error).endswith(" 2"):
+                wrong.append(str(error))
+    for free in held:
+        free()
+
+threads = [threading.Thread(target=work, args=(SEED + i,)) for i in range(3)]
+print("ready", flush=True)
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+cuda.ok("cuCtxSynchronize")
+tell(wrong=wrong, left=cuda.used())
+"""
+
+
+def test_threads_and_processes_with_every_kind_stay_within_a_changing_quota(
+    xcuda, make_block, server
+):
+    block = make_block(memory_quota_bytes=QUOTA)
+    how = {"block": block, "server": server, "env": {"STUB_WATCH": str(QUOTA)}}
+    running = [xcuda.python(f"SEED = {10 * i}\n{EVERYTHING}", ready=True, **how) for i in range(2)]
+    while any(it.poll() is None for it in running):
+        for quota in (QUOTA // 4, QUOTA):
+            block.set_policy(Limits(memory_quota_bytes=quota))
+            time.sleep(0.005)
+    ended = [xcuda.finish(it) for it in running]
+    assert [it.told["wrong"] for it in ended] == [[], []], [it.stderr for it in ended]
+    assert not any(it.stderr for it in ended)  # nothing was freed that had not been counted
+    assert server.report()["over_watch"] == 0
+    assert block.peak_bytes() <= QUOTA
+    assert block.used_bytes() == 0
 
 
 ALLOCATE_AT_RANDOM = """

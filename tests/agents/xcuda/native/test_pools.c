@@ -1,4 +1,5 @@
 /* Memory pools: what they hold is charged, whoever uses it; what the driver gave back is not. */
+#include <pthread.h>
 #include <string.h>
 
 #include "pools.c"
@@ -39,24 +40,53 @@ void complain(enum trouble kind, ...)
 
 /* --- a driver's pool, which holds whole chunks ------------------------------------------------ */
 
+static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     uint64_t chunk, live, reserved;
     int questions;
 } driver;
 
+static uint64_t used(void)
+{
+    return quota_used_bytes(stats);
+}
+
 static CUresult get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
     CHECK(pool == HANDLE && attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, "%d", attribute);
+    pthread_mutex_lock(&driver_lock);
     driver.questions++;
     memcpy(value, &driver.reserved, sizeof driver.reserved);
+    pthread_mutex_unlock(&driver_lock);
     return CUDA_SUCCESS;
 }
 
 static CUresult trim_to(CUmemoryPool pool, size_t keep)
 {
     (void)pool, (void)keep;
+    pthread_mutex_lock(&driver_lock);
     driver.reserved = round_up(driver.live, driver.chunk);
+    pthread_mutex_unlock(&driver_lock);
     return CUDA_SUCCESS;
+}
+
+/* At no instant may a pool of ordinary chunks hold what is not charged yet. */
+static void driver_take(uint64_t bytes)
+{
+    pthread_mutex_lock(&driver_lock);
+    driver.live += bytes;
+    if (driver.live > driver.reserved)
+        driver.reserved = round_up(driver.live, driver.chunk);
+    CHECK(driver.chunk > GRANULE || driver.reserved <= used(), "%lu held, %lu charged",
+          (unsigned long)driver.reserved, (unsigned long)used());
+    pthread_mutex_unlock(&driver_lock);
+}
+
+static void driver_give(uint64_t bytes)
+{
+    pthread_mutex_lock(&driver_lock);
+    driver.live -= bytes;
+    pthread_mutex_unlock(&driver_lock);
 }
 
 static CUresult allocate(uint64_t bytes)
@@ -66,12 +96,10 @@ static CUresult allocate(uint64_t bytes)
     CUresult result = pool_reserve(pool, bytes, &charge);
     if (result != CUDA_SUCCESS)
         return result;
-    driver.live += bytes;
-    if (driver.live > driver.reserved)
-        driver.reserved = round_up(driver.live, driver.chunk);
+    driver_take(bytes);
     result = pool_allocated(pool, bytes, &charge);
     if (result != CUDA_SUCCESS) {
-        driver.live -= bytes;
+        driver_give(bytes);
         pool_freed(pool, bytes);
         pools_trim();
     }
@@ -80,7 +108,7 @@ static CUresult allocate(uint64_t bytes)
 
 static void release(uint64_t bytes)
 {
-    driver.live -= bytes;
+    driver_give(bytes);
     pool_freed(pool_of(HANDLE), bytes);
 }
 
@@ -93,11 +121,6 @@ static void fresh(uint64_t quota, uint64_t chunk)
     policy.memory_quota_bytes = quota;
     real_function[FUNCTION_cuMemPoolGetAttribute] = (void *)get_attribute;
     real_function[FUNCTION_cuMemPoolTrimTo] = (void *)trim_to;
-}
-
-static uint64_t used(void)
-{
-    return quota_used_bytes(stats);
 }
 
 static void what_a_pool_holds_is_charged(void)
@@ -153,14 +176,12 @@ static void a_pool_that_grows_too_far_is_refused(void)
     CHECK(slot->used_bytes[KIND_ASYNC] == MIB, "%lu", (unsigned long)slot->used_bytes[KIND_ASYNC]);
 }
 
-static void random_use_is_charged_within_the_quota(void)
+static void *use_at_random(void *argument)
 {
-    static uint64_t bytes[64];
-    uint32_t seed = 3;
-    fresh(64 * MIB, 2 * MIB);
-    memset(bytes, 0, sizeof bytes);
-    for (int step = 0; step < 20000; step++) {
-        uint32_t i = below(&seed, 64);
+    uint64_t bytes[32] = {0};
+    uint32_t seed = (uint32_t)(uintptr_t)argument;
+    for (int step = 0; step < 5000; step++) {
+        uint32_t i = below(&seed, 32);
         if (bytes[i]) {
             release(bytes[i]);
             bytes[i] = 0;
@@ -168,11 +189,28 @@ static void random_use_is_charged_within_the_quota(void)
             uint64_t wanted = (below(&seed, 4096) + 1) * 512;
             bytes[i] = allocate(wanted) == CUDA_SUCCESS ? wanted : 0;
         }
-        if (below(&seed, 100) == 0)
-            trim_to(HANDLE, 0);
-        CHECK(driver.reserved <= used() && used() <= 64 * MIB, "%lu held, %lu charged",
-              (unsigned long)driver.reserved, (unsigned long)used());
+        if (below(&seed, 50) == 0) {
+            trim_to(HANDLE, 0); /* the driver, at a synchronisation */
+            pools_settle();
+        }
+        CHECK(used() <= 48 * MIB, "%lu charged", (unsigned long)used());
     }
+    for (int i = 0; i < 32; i++)
+        if (bytes[i])
+            release(bytes[i]);
+    return NULL;
+}
+
+static void random_use_is_charged_within_the_quota(int users)
+{
+    pthread_t threads[4];
+    fresh(48 * MIB, 2 * MIB);
+    for (int i = 0; i < users; i++)
+        pthread_create(&threads[i], NULL, use_at_random, (void *)(uintptr_t)(i + 3));
+    for (int i = 0; i < users; i++)
+        pthread_join(threads[i], NULL);
+    pools_trim();
+    CHECK(used() == 0, "%lu", (unsigned long)used());
 }
 
 static void a_capture_forbids_questions(void)
@@ -200,7 +238,7 @@ static void a_destroyed_pool_goes_with_its_last_allocation(void)
 
 static void a_pool_of_the_host_costs_nothing(void)
 {
-    fresh(MIB, 2 * MIB);
+    fresh(MIB, 32 * MIB);
     pool_set_on_host(HANDLE);
     CHECK(allocate(20 * MIB) == CUDA_SUCCESS && used() == 0, "%lu", (unsigned long)used());
     release(20 * MIB);
@@ -226,7 +264,8 @@ int main(void)
     what_the_driver_gave_back_is_seen_in_time();
     a_refusal_first_takes_back_what_pools_keep();
     a_pool_that_grows_too_far_is_refused();
-    random_use_is_charged_within_the_quota();
+    random_use_is_charged_within_the_quota(1);
+    random_use_is_charged_within_the_quota(4);
     a_capture_forbids_questions();
     a_destroyed_pool_goes_with_its_last_allocation();
     a_pool_of_the_host_costs_nothing();
