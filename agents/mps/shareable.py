@@ -264,7 +264,9 @@ def _no_daemon(sharing: Sharing) -> str:
 
 
 def _server(sharing: Sharing) -> str:
-    return "" if sharing.mps.open else f"its MPS is not ready: {sharing.mps.state}"
+    if sharing.mps.open or sharing.mps.state in (ServerState.NO_DAEMON, ServerState.UNKNOWN):
+        return ""
+    return f"its MPS is not ready: {sharing.mps.state}"
 
 
 # Fact, when it holds (a sentence, "" when it does not), and the way out.

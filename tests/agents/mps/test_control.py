@@ -154,7 +154,7 @@ def test_the_program_may_not_be_run(place, tmp_path):
 
 def test_a_daemon_of_another_user(place, script):
     with pytest.raises(NotPermitted):
-        asked(place, script('sys.stderr.write("Failed to connect: permission denied\\n"); exit(1)'))
+        asked(place, script("os.write(2, b'Failed to connect: permission denied'); os._exit(1)"))
 
 
 def test_a_directory_closed_to_us(mps, monkeypatch):
