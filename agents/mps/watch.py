@@ -41,14 +41,19 @@ class Watch:
     def look(self, now: float) -> Snapshot:
         """Reads the logs, and asks the daemon where that is worth it. Never raises for what a
         daemon says or does not say."""
-        account = self.snapshot.account
-        for each in self._logs:
-            account = journal.read(account, each.lines())
+        account = self._told(self.snapshot.account)
         if health.is_worth_asking(self.snapshot, account, now):
-            self.snapshot = self._ask(account, now)
+            # What the daemon finds only when it is asked, its logs tell afterwards.
+            asked = self._ask(account, now)
+            self.snapshot = replace(asked, account=self._told(asked.account))
         elif account is not self.snapshot.account:
             self.snapshot = replace(self.snapshot, account=account)
         return self.snapshot
+
+    def _told(self, account: Account) -> Account:
+        for each in self._logs:
+            account = journal.read(account, each.lines())
+        return account
 
     def terminate(self, client_pid: int) -> None:
         """Ends one client of ours on whichever server has it. Raises as `Control.ask`."""

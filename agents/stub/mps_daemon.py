@@ -35,6 +35,8 @@ PIPE_DIRECTORY: Final = "/tmp/nvidia-mps"  # noqa: S108  NVIDIA's own default
 LOG_DIRECTORY: Final = "/var/log/nvidia-mps"
 PID_FILE: Final = "nvidia-cuda-mps-control.pid"
 MAX_CLIENTS: Final = 48
+# CUDA's code of a client that was ended by terminate_client.
+TERMINATED: Final = 810
 TICK_S: Final = 0.1
 HUGE_BYTES: Final = 2 << 20
 NOT_FOUND: Final = "Cannot find MPS control daemon process\n"
@@ -415,7 +417,8 @@ class Daemon:
     def _follow(self, report: dict[str, Any] | None) -> None:
         if report is None:
             return
-        there = {int(client["pid"]) for client in report["clients"]}
+        clients = report["clients"]
+        there = {int(one["pid"]) for one in clients if one["error"] != TERMINATED}
         for pid in there - set(self._server.clients if self._server else ()):
             self._connect(pid, _uid(pid), told=True)
         server = self._server

@@ -1,6 +1,8 @@
-/* mps-report FILE [--restart]: what the MPS server of the stand-in driver knows, as JSON. */
+/* mps-report FILE [--restart | --terminate PID]: what the MPS server of the stand-in driver knows,
+ * as JSON. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../driver/server.h"
@@ -20,6 +22,20 @@ static void restart(struct server *server)
     server->last_unsafe_pid = 0;
     for (int seat = 0; seat < GPU_CLIENTS; seat++)
         server->client[seat].error = 0;
+}
+
+/* As `terminate_client` of the MPS control daemon: the client's work is dropped, it gets 810 from
+ * now on, and its end is no longer an unsafe one. What it allocated returns when it has ended. */
+static void terminate(struct server *server, uint32_t pid)
+{
+    for (int seat = 0; seat < GPU_CLIENTS; seat++) {
+        struct server_client *client = &server->client[seat];
+        if ((uint32_t)client->owner != pid || pid == 0)
+            continue;
+        gpu_drop(&server->gpu.client[seat]);
+        client->unseen = 0;
+        client->error = CUDA_ERROR_MPS_CLIENT_TERMINATED;
+    }
 }
 
 static void print_client(const struct server *server, int seat, bool first)
@@ -58,8 +74,9 @@ static void print(const struct server *server)
 int main(int count, char **arguments)
 {
     bool anew = count == 3 && strcmp(arguments[2], "--restart") == 0;
-    if (count != 2 && !anew) {
-        fprintf(stderr, "usage: %s FILE [--restart]\n", arguments[0]);
+    bool ending = count == 4 && strcmp(arguments[2], "--terminate") == 0;
+    if (count != 2 && !anew && !ending) {
+        fprintf(stderr, "usage: %s FILE [--restart | --terminate PID]\n", arguments[0]);
         return 2;
     }
     struct server *server = server_open(arguments[1]);
@@ -71,6 +88,8 @@ int main(int count, char **arguments)
     server_sweep(server);
     if (anew)
         restart(server);
+    if (ending)
+        terminate(server, (uint32_t)strtoul(arguments[3], NULL, 10));
     print(server);
     server_unlock(server);
     return 0;
