@@ -20,6 +20,8 @@ QUANTILE: Final = 0.99
 # A p99 over less has too few requests, over more comes too late: the shortest dwell of a policy
 # on it is 3 s.
 WINDOW_S: Final = 3.0
+# Two pages further apart than this say nothing of now.
+MOST_APART_S: Final = 2 * WINDOW_S
 # The first of these that a page declares is read when the address names none.
 KNOWN: Final = (
     "http_request_duration_seconds",
@@ -103,7 +105,7 @@ class Window:
     def add(self, page: Page) -> Pace:
         """What follows from this page and those before it."""
         last = self._pages[-1] if self._pages else None
-        if last is not None and (page.at <= last.at or _fell(last, page)):
+        if last is not None and not _continues(last, page):
             self._pages.clear()
         self._pages.append(page)
         while len(self._pages) > 2 and page.at - self._pages[1].at >= WINDOW_S:
@@ -159,6 +161,10 @@ def _requests(first: Page, last: Page) -> float:
             max(0.0, count - first.counts.get(series, 0.0)) for series, count in last.counts.items()
         )
     return _since(first, last).get(math.inf, 0.0)
+
+
+def _continues(last: Page, page: Page) -> bool:
+    return 0.0 < page.at - last.at <= MOST_APART_S and not _fell(last, page)
 
 
 def _fell(last: Page, page: Page) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -25,8 +25,9 @@ class MpsClients(Protocol):
     """Who the MPS control daemons know. The lists of NVML do not name a client that has a
     context but no memory yet; the daemon does."""
 
-    def client_pids(self) -> dict[str, frozenset[int]]:
-        """By the UUID of the GPU; one without a daemon is left out. Raises when they are silent."""
+    def client_pids(self) -> Mapping[str, frozenset[int]]:
+        """As last heard, by the UUID of the GPU; one of which nothing is known is left out.
+        Never waits for a daemon and never raises."""
 
 
 class ProcessSource:
@@ -50,7 +51,9 @@ class ProcessSource:
 
     def look(self, now: float) -> Findings:
         jobs = tuple(self._jobs())
-        daemons = {} if self._mps is None else self._mps.client_pids()
+        daemons: Mapping[str, frozenset[int]] = {}
+        if self._mps is not None:
+            daemons = self._mps.client_pids()
         seen: dict[int, ProcessIdentity | None] = {}
 
         def lookup(pid: int) -> ProcessIdentity | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 from urllib.parse import urldefrag
 
 from agents.collectors import exposition, latency, numbers
@@ -20,6 +21,9 @@ from agents.wire.messages import DesiredService
 from agents.wire.names import Signal
 
 log = logging.getLogger(__name__)
+
+# A page that failed is left alone for so long at least.
+AGAIN_S: Final = 2.0
 
 Services = Callable[[], Sequence[DesiredService]]
 
@@ -45,9 +49,15 @@ class ServiceSource:
 
     def look(self, now: float) -> Findings:
         wanted = self._wanted()
-        for url in self._watched.keys() - wanted.values():
+        urls = dict.fromkeys(wanted.values())
+        for url in self._watched.keys() - urls.keys():
             self._watched.pop(url).close()
-        return {uuid: self._finding(url, now) for uuid, url in wanted.items()}
+        for url in urls:
+            if url not in self._watched:
+                self._watched[url] = _Watched(url, self._page)
+        again = self._to_try_again(now)
+        found = {url: self._finding(self._watched[url], again, now) for url in urls}
+        return {uuid: found[url] for uuid, url in wanted.items()}
 
     def close(self) -> None:
         for watched in self._watched.values():
@@ -61,18 +71,26 @@ class ServiceSource:
                 wanted.setdefault(uuid, service.metrics_url)
         return wanted
 
-    def _finding(self, url: str, now: float) -> Finding:
+    def _to_try_again(self, now: float) -> _Watched | None:
+        """One page a look of those that failed: many that hang must not make the others old."""
+        failing = [each for each in self._watched.values() if each.failed_at is not None]
+        longest = min(failing, key=lambda each: each.failed_at or 0.0, default=None)
+        if longest is None or longest.failed_at is None:
+            return None
+        return longest if not 0.0 <= now - longest.failed_at < AGAIN_S else None
+
+    def _finding(self, watched: _Watched, again: _Watched | None, now: float) -> Finding:
         """One service that does not answer is no failure of the others."""
+        if watched.failed_at is not None and watched is not again:
+            return _nothing(watched.why)
         try:
-            if url not in self._watched:
-                self._watched[url] = _Watched(url, self._page)
-            pace = self._watched[url].look(now)
+            pace = watched.look(now)
         except Unavailable as error:
-            if self._complaints.due(str(error)):
+            watched.failed_at, watched.why = now, str(error)
+            if self._complaints.due(watched.why):
                 log.warning("no p99: %s", error)
-            return Finding(
-                missing=dict.fromkeys((Signal.ONLINE_P99, Signal.ONLINE_QPS), str(error))
-            )
+            return _nothing(watched.why)
+        watched.failed_at = None
         return Finding(
             values_of(
                 {
@@ -83,21 +101,25 @@ class ServiceSource:
         )
 
 
+def _nothing(why: str) -> Finding:
+    return Finding(missing=dict.fromkeys((Signal.ONLINE_P99, Signal.ONLINE_QPS), why))
+
+
 class _Watched:
-    """One page and what it said before."""
+    """One page and what it said before; `failed_at` since it last failed."""
 
     def __init__(self, url: str, page: Callable[[str], TextPage]) -> None:
-        """Raises Unavailable."""
-        where, fragment = urldefrag(url)
-        if fragment and not exposition.is_name(fragment):
-            raise Unavailable(f"{fragment!r} in {url} is not the name of a metric")
         self._url = url
-        self._page = page(where)
-        self._metric = fragment or None
+        self._make_page = page
+        self._page: TextPage | None = None
+        self._metric: str | None = None
         self._window: latency.Window | None = None
+        self.failed_at: float | None = None
+        self.why = ""
 
     def look(self, now: float) -> latency.Pace:
-        text = self._page.read()
+        """Raises Unavailable."""
+        text = self._opened().read()
         metric = self._metric or latency.metric_in(text)
         if metric is None:
             raise Unavailable(
@@ -111,4 +133,13 @@ class _Watched:
         return self._window.add(found)
 
     def close(self) -> None:
-        self._page.close()
+        if self._page is not None:
+            self._page.close()
+
+    def _opened(self) -> TextPage:
+        if self._page is None:
+            where, fragment = urldefrag(self._url)
+            if fragment and not exposition.is_name(fragment):
+                raise Unavailable(f"{fragment!r} in {self._url} is not the name of a metric")
+            self._page, self._metric = self._make_page(where), fragment or None
+        return self._page

@@ -72,6 +72,10 @@ def test_time_that_stands_still_or_goes_back_gives_nothing():
     assert pace == Pace(None, None)
 
 
+def test_pages_far_apart_are_not_compared():
+    assert paces(histogram(*[0] * 5), histogram(*[100] * 5), step_s=7.0)[-1] == Pace(None, None)
+
+
 def test_requests_beyond_the_last_bound_take_at_least_that_long():
     assert paces(histogram(0, 0, 0, 0, 0), histogram(0, 0, 0, 0, 100))[-1].p99_ms == 500.0
 

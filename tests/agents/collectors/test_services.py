@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -99,6 +100,62 @@ def test_a_service_that_fails_says_why_and_stops_no_other(server, watch):
     found = watched.look(0.0)
     assert "404" in found["GPU-0"].missing[Signal.ONLINE_P99]
     assert found["GPU-1"].missing == {}
+
+
+class Pages:
+    """Pages that the test makes fail."""
+
+    def __init__(self):
+        self.failing, self.reads = set(), []
+
+    def __call__(self, url):
+        return SimpleNamespace(read=lambda: self.read(url), close=lambda: None)
+
+    def read(self, url):
+        self.reads.append(url)
+        if url in self.failing:
+            raise Unavailable(f"{url} hangs")
+        return text(len(self.reads))
+
+
+def several(pages, *urls):
+    services = [DesiredService(f"s{gpu}", gpu, metrics_url=url) for gpu, url in enumerate(urls)]
+    uuids = {gpu: f"GPU-{gpu}" for gpu in range(len(urls))}
+    return ServiceSource(lambda: services, uuids, pages)
+
+
+def test_of_many_pages_that_hang_one_a_look_is_tried_again():
+    pages = Pages()
+    source = several(pages, "http://a", "http://b", "http://c", "http://d")
+    pages.failing = {"http://a", "http://b", "http://c"}
+    source.look(0.0)
+    pages.reads.clear()
+    for now in (1.0, 2.0, 3.0, 4.0):
+        found = source.look(now)
+    assert pages.reads.count("http://d") == 4
+    assert [url for url in pages.reads if url != "http://d"] == ["http://a", "http://b", "http://c"]
+    assert found["GPU-0"].missing[Signal.ONLINE_P99] == "http://a hangs"
+
+
+def test_a_page_that_answers_again_is_read_again():
+    pages = Pages()
+    source = several(pages, "http://a")
+    pages.failing = {"http://a"}
+    source.look(0.0)
+    pages.failing.clear()
+    for now in (2.0, 3.0, 4.0):
+        found = source.look(now)
+    assert found["GPU-0"].missing == {}
+    assert pace(found["GPU-0"])[1] == 1.0
+
+
+def test_a_page_of_two_gpus_is_read_once_a_look():
+    pages = Pages()
+    source = several(pages, "http://a", "http://a")
+    for now in (0.0, 1.0):
+        found = source.look(now)
+    assert len(pages.reads) == 2
+    assert pace(found["GPU-0"]) == pace(found["GPU-1"]) == (pytest.approx(99.0), 1.0)
 
 
 @pytest.mark.parametrize(
