@@ -11,9 +11,9 @@
 #include "futex.h"
 #include "glibc.h"
 #include "graph.h"
-#include "helper.h"
 #include "lock.h"
 #include "signals.h"
+#include "steward.h"
 
 #define SLICE_NS (20 * NS_PER_MS)       /* a wait looks at the gate again at least this often */
 #define LIMIT_WAIT_NS (10 * NS_PER_S)   /* the longest wait for a limit; then on, in debt */
@@ -90,19 +90,22 @@ static void unlock_threads(const sigset_t *before)
     sigprocmask(SIG_SETMASK, before, NULL);
 }
 
-static void count_grant(struct thread *thread)
+/* Adds what was used since the last time. Whoever exits the process counts for all threads, at a
+ * moment at which one may just have taken a launch that it is going to give back: that is
+ * subtracted again when the thread itself counts. */
+static int64_t count_used(_Atomic int64_t *left, _Atomic int64_t *counted, _Atomic uint64_t *sum)
 {
-    int64_t launches_left = atomic_load_explicit(&thread->launches_left, memory_order_relaxed);
-    int64_t launches = thread->launches_granted - launches_left;
-    if (launches <= 0)
-        return;
-    int64_t blocks_left = atomic_load_explicit(&thread->blocks_left, memory_order_relaxed);
-    atomic_fetch_add_explicit(&slot->launches, (uint64_t)launches, memory_order_relaxed);
-    atomic_fetch_add_explicit(&slot->blocks, (uint64_t)(thread->blocks_granted - blocks_left),
-                              memory_order_relaxed);
-    thread->uncovered += launches;
-    thread->launches_granted = launches_left;
-    thread->blocks_granted = blocks_left;
+    int64_t now = atomic_load_explicit(left, memory_order_relaxed);
+    int64_t used = atomic_exchange_explicit(counted, now, memory_order_relaxed) - now;
+    if (used)
+        atomic_fetch_add_explicit(sum, (uint64_t)used, memory_order_relaxed);
+    return used;
+}
+
+static int64_t count_grant(struct thread *thread)
+{
+    count_used(&thread->blocks_left, &thread->blocks_counted, &slot->blocks);
+    return count_used(&thread->launches_left, &thread->launches_counted, &slot->launches);
 }
 
 static void forget_thread(void *thread)
@@ -275,7 +278,7 @@ static bool may_skip(enum gate_state state)
            atomic_load_explicit(&barrier, memory_order_relaxed) != BARRIER_NONE;
 }
 
-/* What holds now: a freeze does as soon as the policy says so, even before the helper has run. */
+/* What holds now: a freeze does as soon as the policy says so, even before the steward has run. */
 static enum gate_state effective_state(void)
 {
     enum gate_state state = gate_current();
@@ -364,10 +367,10 @@ static struct limits limits_now(void)
 
 static void grant(struct amount amount)
 {
-    self.launches_granted = amount.launches;
-    self.blocks_granted = amount.blocks;
     atomic_store_explicit(&self.launches_left, amount.launches, memory_order_relaxed);
+    atomic_store_explicit(&self.launches_counted, amount.launches, memory_order_relaxed);
     atomic_store_explicit(&self.blocks_left, amount.blocks, memory_order_relaxed);
+    atomic_store_explicit(&self.blocks_counted, amount.blocks, memory_order_relaxed);
 }
 
 static struct amount left_of_grant(void)
@@ -380,7 +383,7 @@ static struct amount left_of_grant(void)
 
 static void give_back_grant(void)
 {
-    count_grant(&self);
+    self.uncovered += count_grant(&self);
     struct limits limits = limits_now();
     pace_credit(&pace, &limits, left_of_grant());
     grant((struct amount){0, 0});
@@ -424,9 +427,10 @@ static uint64_t ask(const void *what, CUstream stream, struct amount asked, bool
     take_of_grant(&self.blocks_left, asked.blocks);
     count_grant(&self);
     self.stream = stream;
-    self.uncovered = measures ? self.uncovered - asked.launches : 0;
     if (measures)
         batch_open(stream, kernel_number(what, asked.blocks), asked.launches);
+    else
+        self.uncovered = 0;
     return 0;
 }
 
@@ -460,13 +464,14 @@ CUresult gate_wait_launch(const void *what, CUstream stream, int64_t launches, i
     take_of_grant(&self.blocks_left, -blocks);
     if (nested() || only_another_stream(stream, asked))
         return CUDA_SUCCESS;
-    give_back_grant();
+    self.uncovered += count_grant(&self);
     self.random = next_random(self.random);
     for (uint64_t waited_ns = 0;;) {
         uint32_t word;
         CUresult result = pass(ENTRY_LAUNCH, stream, &word);
         if (result != CUDA_SUCCESS || capture_on(stream))
             return result;
+        give_back_grant();
         uint64_t delay_ns = ask(what, stream, asked, waited_ns >= LIMIT_WAIT_NS);
         if (!delay_ns)
             return CUDA_SUCCESS;
@@ -483,15 +488,17 @@ CUresult gate_wait_stream(enum entry entry, CUstream stream)
 {
     if (nested())
         return CUDA_SUCCESS;
-    /* Once it has seen the word, this thread's next launch would pass by limits of before. */
-    give_back_grant();
     uint32_t word;
-    return pass(entry, stream, &word);
+    CUresult result = pass(entry, stream, &word);
+    /* Having seen the word, this thread's next launch would pass by the limits of before. */
+    if (result == CUDA_SUCCESS)
+        give_back_grant();
+    return result;
 }
 
 void gate_sync_point(void)
 {
-    count_grant(&self);
+    self.uncovered += count_grant(&self);
     struct limits limits = limits_now();
     if (pace_measures(&limits))
         batch_settle(&limits, now_ns());

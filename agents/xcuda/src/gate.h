@@ -1,7 +1,7 @@
 /* The gate that every hooked call passes, and the hot path of a launch.
  *
  * A thread marks itself busy, then looks at one word of the process. Whoever changes that word
- * (the helper thread, after a policy change, a stop, a fault or a silent agent) issues a
+ * (the steward thread, after a policy change, a stop, a fault or a silent agent) issues a
  * process-wide memory barrier (membarrier) before it reads the marks, so the hot path needs no
  * fence: either the thread sees the change, or the one who made it sees the thread.
  *
@@ -40,8 +40,8 @@ struct thread {
     struct bracket *bracket; /* the events around the launch under way; batch.h */
 
     /* Out of the hot path. */
-    int64_t launches_granted;
-    int64_t blocks_granted;
+    _Atomic int64_t launches_counted; /* what was left when its launches were last counted */
+    _Atomic int64_t blocks_counted;
     int64_t uncovered; /* launches since the last one that events were put around */
     uint32_t random;
     uint32_t idle_since; /* the gate's word after which it was seen outside all calls */
