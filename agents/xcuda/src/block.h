@@ -204,7 +204,7 @@ bool slot_abandoned(const struct block_slot *slot);
  * still holds what they used: recount it (quota.h). */
 unsigned slots_reap(struct block_stats *stats);
 
-/* --- for helper.c ------------------------------------------------------------------------ */
+/* --- for steward.c ----------------------------------------------------------------------- */
 
 /* What has to hold now, decided from the policy and from how long the agent has been silent. */
 enum block_silence { AGENT_HEARD, AGENT_STALE, AGENT_SILENT };

@@ -16,9 +16,9 @@
 #include "fault.h"
 #include "futex.h"
 #include "gate.h"
-#include "helper.h"
 #include "once.h"
 #include "signals.h"
+#include "steward.h"
 
 enum { PLACES = 256, DEVICES = 64 };
 
@@ -118,7 +118,7 @@ static CUresult begin(void)
     static once begun;
     if (once_begin(&begun)) {
         if (block_claim() != BLOCK_REFUSED) {
-            if (helper_start())
+            if (steward_start())
                 signals_install();
             else
                 block_give_up("cannot be followed, since no thread can be started");

@@ -6,8 +6,8 @@
 #include "block.h"
 #include "contexts.h"
 #include "gate.h"
-#include "helper.h"
 #include "signals.h"
+#include "steward.h"
 
 /* Blocks signals first, so that no handler runs while the other locks are held. */
 static void before(void)
@@ -24,7 +24,7 @@ static void after_in_parent(void)
 
 static void after_in_child(void)
 {
-    helper_fork_child();
+    steward_fork_child();
     block_fork_child();
     contexts_fork_child();
     allocations_fork_child();

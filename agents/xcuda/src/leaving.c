@@ -6,21 +6,21 @@
 #include <unistd.h>
 
 #include "driver.h"
-#include "helper.h"
+#include "steward.h"
 
 __attribute__((constructor)) static void watch_quick_exit(void)
 {
-    at_quick_exit(helper_leave);
+    at_quick_exit(steward_leave);
 }
 
 __attribute__((destructor)) static void at_exit(void)
 {
-    helper_leave();
+    steward_leave();
 }
 
 PUBLIC _Noreturn void _exit(int status)
 {
-    helper_leave();
+    steward_leave();
     for (;;)
         syscall(SYS_exit_group, status);
 }

@@ -6,7 +6,7 @@
  * The application's handler never runs on top of the driver. A handler may end the process, or jump
  * out; with the driver's locks held below it nobody could wait for the work in flight. A signal that
  * comes while its thread is inside a hooked call is kept until that thread's next call, before it
- * enters the driver; and for a thread that makes none the helper tries again every millisecond.
+ * enters the driver; and for a thread that makes none the steward tries again every millisecond.
  */
 #include "signals.h"
 
@@ -23,7 +23,7 @@
 #include "elf.h"
 #include "futex.h"
 #include "gate.h"
-#include "helper.h"
+#include "steward.h"
 
 typedef void handler(int);
 typedef int sigaction_function(int, const struct sigaction *, struct sigaction *);
@@ -190,7 +190,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     } else if (function != SIG_IGN) {
         if (take_kept(&kept[index], &original))
             info = &original;
-        helper_stop(number, function != SIG_DFL);
+        steward_stop(number, function != SIG_DFL);
         errno = before;
         if (function != SIG_DFL && gate_inside())
             keep(&kept[index], info);
@@ -204,7 +204,7 @@ bool signals_at_home(void)
     return atomic_load_explicit(&home, memory_order_relaxed) == getpid();
 }
 
-/* --- for the helper -------------------------------------------------------------------------- */
+/* --- for the steward ------------------------------------------------------------------------- */
 
 static void offer(struct kept *of, int number)
 {

@@ -10,7 +10,7 @@ void signals_install(void);
 bool signals_handled(int number);
 
 /* Offers a signal that came while its thread was inside the driver to that thread again. For the
- * helper, every so often while `signals_kept`. */
+ * steward, every so often while `signals_kept`. */
 void signals_redeliver(void);
 
 /* The same for a thread that has just entered the slow path of the gate, and so is not in the driver

@@ -1,5 +1,5 @@
-/* What the helper does about the stop of its process. PURE: what is true now goes in, what to do
- * comes out; helper.c looks and acts.
+/* What the steward does about the stop of its process. PURE: what is true now goes in, what to do
+ * comes out; steward.c looks and acts.
  *
  *   STOP_NONE    the gate is open, or closed by a freeze
  *   STOP_WINDOW  a signal was handled by the application, which may save and exit

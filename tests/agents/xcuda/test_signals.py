@@ -12,6 +12,13 @@ from agents.wire.names import Phase
 from tests.agents.xcuda.watching import process_of, until
 
 STOPPED = 128 + signal.SIGTERM
+# Python runs its handlers between two steps: a signal just before a long sleep comes after it.
+NAPPING = """
+    cuda.start()
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.01)
+    """
 
 
 @pytest.fixture
@@ -34,7 +41,8 @@ def test_ctrl_c_is_a_keyboard_interrupt_in_python(xcuda):
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         try:
             print("ready", flush=True)
-            time.sleep(60)
+            while True:
+                time.sleep(0.01)
         except KeyboardInterrupt:
             print("interrupted")
         """,
@@ -46,7 +54,7 @@ def test_ctrl_c_is_a_keyboard_interrupt_in_python(xcuda):
 
 
 def test_an_interrupt_that_python_does_not_catch_ends_it_as_ever(xcuda):
-    job = xcuda.python("cuda.start(); print('ready', flush=True); time.sleep(60)", ready=True)
+    job = xcuda.python(NAPPING, ready=True)
     job.send_signal(signal.SIGINT)
     ran = xcuda.finish(job)
     assert ran.returncode == 128 + signal.SIGINT
@@ -162,7 +170,8 @@ def test_a_child_runs_the_handler_it_inherited_and_leaves_the_parent_alone(xcuda
         pid = os.fork()
         if pid == 0:
             os.write(writer, b"x")  # Python drops what comes before it is done with the fork
-            time.sleep(60)
+            while True:
+                time.sleep(0.01)
         os.read(reader, 1)
         os.kill(pid, signal.SIGTERM)
         _, status = os.waitpid(pid, 0)

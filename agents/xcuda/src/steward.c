@@ -1,4 +1,4 @@
-#include "helper.h"
+#include "steward.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -126,7 +126,7 @@ static void act(const struct stop_order *order)
         end_process();
 }
 
-/* --- the helper ------------------------------------------------------------------------------ */
+/* --- the steward ----------------------------------------------------------------------------- */
 
 static struct stop_view view(uint64_t now, enum block_silence silence)
 {
@@ -147,7 +147,7 @@ static struct stop_view view(uint64_t now, enum block_silence silence)
     };
 }
 
-/* Returns how long the helper may sleep. */
+/* Returns how long the steward may sleep. */
 static uint64_t look(struct stop *stop)
 {
     static enum block_silence silence_before;
@@ -165,7 +165,7 @@ static uint64_t look(struct stop *stop)
 
 /* The one word to sleep on is the policy's sequence, so a wish may be made just between the look
  * and the sleep: it is then seen a slice later. */
-static void *help_main(void *unused)
+static void *steward_main(void *unused)
 {
     prctl(PR_SET_NAME, "xcuda");
     for (struct stop stop = {.stage = STOP_NONE};;) {
@@ -176,22 +176,22 @@ static void *help_main(void *unused)
     return unused;
 }
 
-void helper_wake(void)
+void steward_wake(void)
 {
     futex_wake(policy_sequence());
 }
 
-void helper_stop(int signal, bool handled)
+void steward_stop(int signal, bool handled)
 {
     uint32_t none = 0, asked = (uint32_t)signal | (handled ? HANDLED : 0);
     if (atomic_compare_exchange_strong(&wish.signal, &none, asked)) {
         slot->signal = (uint32_t)signal;
         phase_reach(PHASE_SIGNALLED);
     }
-    helper_wake();
+    steward_wake();
 }
 
-void helper_leave(void)
+void steward_leave(void)
 {
     if (!running || !signals_at_home() || !contexts_any())
         return;
@@ -199,7 +199,7 @@ void helper_leave(void)
     wish.leaving = true;
     while (!atomic_load(&walk.finished)) {
         if (!atomic_load(&walk.asked))
-            helper_wake();
+            steward_wake();
         futex_wait(&walk.finished, 0, NS_PER_MS);
     }
 }
@@ -227,10 +227,10 @@ static bool start_thread(void *(*body)(void *), size_t stack_bytes)
 static bool start(void)
 {
     fork_watch();
-    return start_thread(walk_main, 1 << 20) && start_thread(help_main, 1 << 18);
+    return start_thread(walk_main, 1 << 20) && start_thread(steward_main, 1 << 18);
 }
 
-bool helper_start(void)
+bool steward_start(void)
 {
     static once started;
     if (once_begin(&started)) {
@@ -240,7 +240,7 @@ bool helper_start(void)
     return running;
 }
 
-void helper_fork_child(void)
+void steward_fork_child(void)
 {
     running = false;
 }
