@@ -125,8 +125,8 @@ static uint64_t needed(const struct pool *pool)
     return round_up(pool->live, GRANULE);
 }
 
-/* The driver is asked without the lock; its answer counts only if nothing changed meanwhile. Nor can
- * it be told whether a pool that is growing has grown already; whoever is the last of them asks. */
+/* The driver is asked without the lock; its answer counts only if nothing changed meanwhile. Nor
+ * can it be told whether a pool that is growing has grown already; the last of those asks. */
 static bool reconcile(struct pool *pool, bool force)
 {
     bool allowed = true;
@@ -157,19 +157,20 @@ void pool_trimmed(CUmemoryPool handle)
         reconcile(pool, true);
 }
 
-static bool has_slack(struct pool *pool)
+/* The pool's handle if there is anything to give back; NULL: there is not. */
+static CUmemoryPool with_slack(struct pool *pool)
 {
     lock_take(&pools_lock);
-    bool has = pool->slack != 0;
+    CUmemoryPool handle = pool->slack ? pool->handle : NULL;
     lock_give(&pools_lock);
-    return has;
+    return handle;
 }
 
 void pools_settle(void)
 {
     uint32_t count = atomic_load_explicit(&pools_known, memory_order_relaxed);
     for (struct pool *pool = pools; pool < pools + count; pool++)
-        if (has_slack(pool))
+        if (with_slack(pool))
             reconcile(pool, true);
 }
 
@@ -177,9 +178,10 @@ void pools_trim(void)
 {
     uint32_t count = atomic_load_explicit(&pools_known, memory_order_relaxed);
     for (struct pool *pool = pools; pool < pools + count; pool++) {
-        if (!has_slack(pool) || capture_any())
+        CUmemoryPool handle = with_slack(pool);
+        if (handle == NULL || capture_any())
             continue;
-        REAL(cuMemPoolTrimTo)(pool->handle, 0);
+        REAL(cuMemPoolTrimTo)(handle, 0);
         reconcile(pool, true);
     }
 }
