@@ -1,15 +1,13 @@
 """A stand-in for `nvidia-cuda-mps-control` and its server: tests, and the demo's real node.
 
-The same command line as NVIDIA's: `-d` starts the daemon in the background, `-f` in the
-foreground, without either it reads commands from stdin and prints the answers. It serves one GPU,
+`-d` starts the daemon in the background, `-f` in the foreground; `mps_control.py` puts questions to
+it, and `write_program` makes one program of NVIDIA's name of both. It serves one GPU,
 $CUDA_VISIBLE_DEVICES, over a socket in $CUDA_MPS_PIPE_DIRECTORY, and logs to
 $CUDA_MPS_LOG_DIRECTORY. The server is a process of its own that does nothing but be there.
 
 With $STUB_MPS (the stub driver's shared file) and $STUB_MPS_REPORT (the `mps-report` program) its
 clients and faults are those of the stub driver. Without them, and beside them, a test says what
 happens by commands that begin with `fake`; see `Fakery`.
-
-Runs as a file with the standard library alone, so that a command costs milliseconds.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -39,72 +37,31 @@ MAX_CLIENTS: Final = 48
 TERMINATED: Final = 810
 TICK_S: Final = 0.1
 HUGE_BYTES: Final = 2 << 20
-NOT_FOUND: Final = "Cannot find MPS control daemon process\n"
+PROGRAM: Final = """\
+#!/bin/sh
+case " $* " in
+*" -d "* | *" -f "*) exec {words}/mps_daemon.py "$@" ;;
+*) exec {words}/mps_control.py "$@" ;;
+esac
+"""
 
 
 def main(arguments: list[str]) -> int:
     options = set(arguments)
-    if "-v" in options:
-        sys.stdout.write("CUDA MPS Control binary version: 13010\n")
-        return 0
-    if "-d" in options:
-        return start_in_background(options)
-    return serve(options) if "-f" in options else converse()
-
-
-# --- the program that asks --------------------------------------------------------------
-
-
-def converse() -> int:
-    """Each line of stdin is a command; the exit status is 0 while the daemon can be spoken to."""
-    for line in sys.stdin:
-        if not line.strip():
-            continue
-        try:
-            sys.stdout.write(ask(line.strip(), pipe_directory()))
-            sys.stdout.flush()
-        except PermissionError:
-            sys.stderr.write("Failed to connect: permission denied\n")
-            return 1
-        except OSError:
-            sys.stderr.write(NOT_FOUND)
-            return 1
-    return 0
-
-
-def ask(command: str, directory: Path) -> str:
-    """The answer of the daemon that listens in `directory`. Raises OSError."""
-    with socket.socket(socket.AF_UNIX) as line, inside(directory):
-        line.connect("control")
-        line.sendall(command.encode() + b"\n")
-        line.shutdown(socket.SHUT_WR)
-        with line.makefile("rb") as answer:
-            return answer.read().decode(errors="replace")
-
-
-@contextlib.contextmanager
-def inside(directory: Path) -> Iterator[None]:
-    """A socket's path is at most 108 bytes long; a name in the working directory always fits."""
-    before = os.open(".", os.O_RDONLY)
-    try:
-        os.chdir(directory)
-        yield
-    finally:
-        os.fchdir(before)
-        os.close(before)
-
-
-def pipe_directory() -> Path:
-    return Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", PIPE_DIRECTORY))
+    return start_in_background(options) if "-d" in options else serve(options)
 
 
 def write_program(directory: Path) -> Path:
     """An executable by the name of NVIDIA's, for a test's or the demo's PATH."""
     program = directory / "nvidia-cuda-mps-control"
-    words = shlex.join([sys.executable, "-I", "-S", __file__])
-    program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    words = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).parent)])
+    program.write_text(PROGRAM.format(words=words))
     program.chmod(0o755)
     return program
+
+
+def pipe_directory() -> Path:
+    return Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", PIPE_DIRECTORY))
 
 
 # --- the daemon's life ------------------------------------------------------------------

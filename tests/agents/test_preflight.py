@@ -13,7 +13,7 @@ from agents.collectors.nvml import Nvml
 from agents.mps import command, unit
 from agents.mps.cards import NvmlCards
 from agents.mps.shareable import Fact
-from agents.stub import mps_daemon
+from agents.stub import mps_control, mps_daemon
 from tests.agents.collectors.fake_nvml import (
     GIB,
     OTHER,
@@ -184,7 +184,7 @@ def test_what_enabling_does_not_mend_is_not_enabled(mps, node):
 def test_disabling_ends_the_daemon_but_not_under_its_clients(mps, node, client):
     mps("enable", "--gpu", UUID)
     pipe = unit.place_of(UUID, node.directory).pipe_directory
-    mps_daemon.ask(f"fake connect {client}", pipe)
+    mps_control.ask(f"fake connect {client}", str(pipe))
     code, told = mps("disable", "--gpu", UUID)
     assert code == 1
     assert "1 online clients would die" in told

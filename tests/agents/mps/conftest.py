@@ -13,7 +13,7 @@ import pytest
 from agents.mps import unit
 from agents.mps.control import Control
 from agents.mps.watch import Watch
-from agents.stub import mps_daemon
+from agents.stub import mps_control, mps_daemon
 
 UUID = "GPU-cb1213a3-d6a4-be7f-0000-000000000001"
 
@@ -33,7 +33,7 @@ class FakeMps:
 
     def fake(self, *words):
         command = " ".join(["fake", *map(str, words)])
-        return mps_daemon.ask(command, self.place.pipe_directory).strip()
+        return mps_control.ask(command, str(self.place.pipe_directory)).strip()
 
     def server(self):
         return self.control.ask(self.control.dialect.servers())[0]

@@ -9,7 +9,7 @@ import pytest
 
 from agents.mps.answers import BadAnswer, Refused, Status
 from agents.mps.control import Control, NoDaemon, NoProgram, NotPermitted, TooLate
-from agents.stub import mps_daemon
+from agents.stub import mps_control
 
 GIB = 1 << 30
 
@@ -237,6 +237,6 @@ def test_no_senseless_memory_limit_is_asked_for(daemon, limit):
 
 
 def test_the_stand_in_starts_without_what_is_installed_here():
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import mps_daemon"
-    folder = Path(mps_daemon.__file__).parent
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import mps_control, mps_daemon"
+    folder = Path(mps_control.__file__).parent
     subprocess.run([sys.executable, "-IS", "-c", code, str(folder)], check=True)
