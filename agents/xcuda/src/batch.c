@@ -1,5 +1,6 @@
 #include "batch.h"
 
+#include <stdalign.h>
 #include <stdlib.h>
 
 #include "block.h"
@@ -22,29 +23,32 @@ struct bracket {
     struct sample sample; /* `launches` are done with it; `sampled` is 0 when it has no time */
 };
 
-struct pace pace;
+alignas(64) struct pace pace;
 
-static _Atomic(struct bracket *) closed; /* pushed by the threads that launch */
-static _Atomic uint64_t inflight;
-static _Atomic uint64_t progress_ns; /* when something was last seen to finish, or to begin */
+/* What all threads write, in one line of the cache. */
+static alignas(64) struct {
+    _Atomic(struct bracket *) closed; /* pushed by the threads that launch */
+    _Atomic uint64_t inflight;
+    _Atomic uint64_t progress_ns; /* when something was last seen to finish, or to begin */
+    struct bracket *spare;        /* whose events may be used again */
+    lock spare_guard;
+    _Atomic bool held;
+} shared;
 
-static lock spare_guard;
-static struct bracket *spare; /* whose events may be used again */
-
-/* What follows belongs to who holds `held`. Launching threads only ever try: one that fails leaves
- * the look to the one that holds it, so that no launch waits for another thread's driver call. */
-static _Atomic bool held;
+/* What follows belongs to who holds `shared.held`. Launching threads only ever try: one that fails
+ * leaves the look to the one that holds it, so that no launch waits for another's driver call. */
 static struct bracket *pending, **pending_end = &pending;
 static uint64_t unreported_busy_ns, reported_ns;
 
 static bool try_hold(void)
 {
-    return !atomic_exchange_explicit(&held, true, memory_order_acquire);
+    return !atomic_load_explicit(&shared.held, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&shared.held, true, memory_order_acquire);
 }
 
 void batch_release(void)
 {
-    atomic_store_explicit(&held, false, memory_order_release);
+    atomic_store_explicit(&shared.held, false, memory_order_release);
 }
 
 /* --- around a launch ----------------------------------------------------------------------- */
@@ -66,23 +70,23 @@ static struct bracket *create(CUcontext context)
 
 static struct bracket *take_spare(CUcontext context)
 {
-    lock_take(&spare_guard);
-    struct bracket **at = &spare, *found;
+    lock_take(&shared.spare_guard);
+    struct bracket **at = &shared.spare, *found;
     while (*at && (*at)->context != context)
         at = &(*at)->next;
     found = *at;
     if (found)
         *at = found->next;
-    lock_give(&spare_guard);
+    lock_give(&shared.spare_guard);
     return found;
 }
 
 static void put_spare(struct bracket *bracket)
 {
-    lock_take(&spare_guard);
-    bracket->next = spare;
-    spare = bracket;
-    lock_give(&spare_guard);
+    lock_take(&shared.spare_guard);
+    bracket->next = shared.spare;
+    shared.spare = bracket;
+    lock_give(&shared.spare_guard);
 }
 
 static struct bracket *take(void)
@@ -98,15 +102,14 @@ void batch_open(CUstream stream, uint64_t kernel, int64_t launches)
 {
     struct bracket *bracket = take();
     if (!bracket) { /* the next launch may have more luck, and stands for this one too */
-        atomic_fetch_sub_explicit(&inflight, (uint64_t)(self.uncovered + launches),
+        atomic_fetch_sub_explicit(&shared.inflight, (uint64_t)(self.uncovered + launches),
                                   memory_order_relaxed);
-        self.uncovered += launches;
         return;
     }
     bool begun = BORROWED(cuEventRecord)(bracket->begin, stream) == CUDA_SUCCESS;
     bracket->sample =
         (struct sample){kernel, 0, begun ? launches : 0, self.uncovered + launches};
-    self.uncovered = 0;
+    self.uncovered = -launches; /* which are yet to be counted, and covered already */
     self.bracket = bracket;
 }
 
@@ -118,8 +121,8 @@ void batch_close(CUstream stream, CUresult result)
     if (result != CUDA_SUCCESS ||
         BORROWED(cuEventRecord)(bracket->end, stream) != CUDA_SUCCESS)
         bracket->sample.sampled = 0;
-    bracket->next = atomic_load_explicit(&closed, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&closed, &bracket->next, bracket,
+    bracket->next = atomic_load_explicit(&shared.closed, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&shared.closed, &bracket->next, bracket,
                                                   memory_order_release, memory_order_relaxed))
         ;
 }
@@ -128,7 +131,7 @@ void batch_close(CUstream stream, CUresult result)
 
 static void collect_closed(void)
 {
-    struct bracket *newest = atomic_exchange_explicit(&closed, NULL, memory_order_acquire);
+    struct bracket *newest = atomic_exchange_explicit(&shared.closed, NULL, memory_order_acquire);
     struct bracket *oldest = NULL, **end = pending_end;
     while (newest) {
         struct bracket *next = newest->next;
@@ -147,7 +150,7 @@ static struct bracket *unlink_pending(struct bracket **at)
     *at = bracket->next;
     if (!*at)
         pending_end = at;
-    atomic_fetch_sub_explicit(&inflight, (uint64_t)bracket->sample.launches, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&shared.inflight, (uint64_t)bracket->sample.launches, memory_order_relaxed);
     return bracket;
 }
 
@@ -165,7 +168,7 @@ static void finish(struct bracket **at, CUresult result, const struct limits *li
                    uint64_t now_ns)
 {
     struct bracket *bracket = unlink_pending(at);
-    atomic_store_explicit(&progress_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&shared.progress_ns, now_ns, memory_order_relaxed);
     if (result != CUDA_SUCCESS) {
         fault_seen(result);
         free(bracket); /* its events are not to be trusted any more */
@@ -198,8 +201,9 @@ static void report(uint64_t now_ns)
     if (unreported_busy_ns > NS_PER_S)
         unreported_busy_ns = NS_PER_S;
     reported_ns = now_ns;
-    atomic_fetch_add_explicit(&slot->busy_ns, busy, memory_order_relaxed);
-    uint64_t unfinished = atomic_load_explicit(&inflight, memory_order_relaxed);
+    if (busy)
+        atomic_fetch_add_explicit(&slot->busy_ns, busy, memory_order_relaxed);
+    uint64_t unfinished = atomic_load_explicit(&shared.inflight, memory_order_relaxed);
     atomic_store_explicit(&slot->inflight, (uint32_t)unfinished, memory_order_relaxed);
 }
 
@@ -218,9 +222,9 @@ void batch_settle(const struct limits *limits, uint64_t now_ns)
 
 static bool stalled(uint64_t now_ns)
 {
-    uint64_t progress = atomic_load_explicit(&progress_ns, memory_order_relaxed);
+    uint64_t progress = atomic_load_explicit(&shared.progress_ns, memory_order_relaxed);
     return now_ns > progress + STALLED_NS &&
-           atomic_compare_exchange_strong_explicit(&progress_ns, &progress,
+           atomic_compare_exchange_strong_explicit(&shared.progress_ns, &progress,
                                                    now_ns - STALLED_NS + STALLED_AGAIN_NS,
                                                    memory_order_relaxed, memory_order_relaxed);
 }
@@ -228,17 +232,17 @@ static bool stalled(uint64_t now_ns)
 bool batch_reserve(const struct limits *limits, int64_t launches, uint32_t threads, bool force,
                    uint64_t now_ns)
 {
-    uint64_t before = atomic_load_explicit(&inflight, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(&shared.inflight, memory_order_relaxed);
     launches += self.uncovered;
     do {
         if (!force && !pace_inflight_allows(&pace, limits, before, launches, threads) &&
             !capture_any() && !stalled(now_ns))
             return false;
-    } while (!atomic_compare_exchange_weak_explicit(&inflight, &before,
+    } while (!atomic_compare_exchange_weak_explicit(&shared.inflight, &before,
                                                     before + (uint64_t)launches,
                                                     memory_order_relaxed, memory_order_relaxed));
     if (before == 0)
-        atomic_store_explicit(&progress_ns, now_ns, memory_order_relaxed);
+        atomic_store_explicit(&shared.progress_ns, now_ns, memory_order_relaxed);
     return true;
 }
 
@@ -280,10 +284,10 @@ void batch_forget_context(CUcontext context)
 
 void batch_fork_child(void)
 {
-    atomic_store(&held, false);
-    lock_give(&spare_guard);
-    atomic_store(&closed, NULL);
-    atomic_store(&inflight, 0);
-    pending = spare = NULL;
+    atomic_store(&shared.held, false);
+    lock_give(&shared.spare_guard);
+    atomic_store(&shared.closed, NULL);
+    atomic_store(&shared.inflight, 0);
+    pending = shared.spare = NULL;
     pending_end = &pending;
 }

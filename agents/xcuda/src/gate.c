@@ -425,12 +425,11 @@ static uint64_t ask(const void *what, CUstream stream, struct amount asked, bool
     grant(amount);
     take_of_grant(&self.launches_left, asked.launches);
     take_of_grant(&self.blocks_left, asked.blocks);
-    count_grant(&self);
     self.stream = stream;
     if (measures)
         batch_open(stream, kernel_number(what, asked.blocks), asked.launches);
     else
-        self.uncovered = 0;
+        self.uncovered = -asked.launches;
     return 0;
 }
 
