@@ -69,8 +69,7 @@ class Host:
 
     async def close(self) -> None:
         await self._berth.unplug()
-        if isinstance(self._collector, RealCollector | Recorder):
-            self._collector.close()
+        self._collector.close()
 
     def _opened(self) -> tuple[tuple[Card, ...], Collector]:
         """Raises Unavailable, OSError."""

@@ -82,6 +82,9 @@ class Collector(Protocol):
         May raise: the node then goes on as without data, and its log says why.
         """
 
+    def close(self) -> None:
+        """Lets go of what it reads from."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobUse:

@@ -54,10 +54,7 @@ class Recorder:
         return reading
 
     def close(self) -> None:
-        """Of the recording and, where it can be, of what was recorded."""
-        close = getattr(self._collector, "close", None)
-        if close is not None:
-            close()
+        self._collector.close()
         self._file.close()
 
     def _write(self, line: Header | Line) -> None:
@@ -77,6 +74,8 @@ class ReplayCollector:
     def collect(self, now: float) -> NodeReading | None:
         line = next(self._lines, None)
         return None if line is None else shown(line, now)
+
+    def close(self) -> None: ...
 
 
 def recorded(path: Path) -> tuple[tuple[Card, ...], Iterator[Line]]:

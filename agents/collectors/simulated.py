@@ -38,6 +38,8 @@ class SimulatedCollector:
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return NodeReading(now, tuple(_gpu(index, *row) for index, row in enumerate(rows)))
 
+    def close(self) -> None: ...
+
 
 def _gpu(
     index: int,

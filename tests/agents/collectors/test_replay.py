@@ -37,6 +37,8 @@ class Scripted:
     def collect(self, now):
         return self.readings.pop(0)
 
+    def close(self): ...
+
 
 @pytest.fixture
 def file(tmp_path):
