@@ -192,7 +192,7 @@ def test_a_freeze_outlasts_the_agents_silence_and_return(xcuda, block):
 
 
 def test_without_any_heartbeat_nobody_is_missed(xcuda, block):
-    assert block._words["heartbeat_ns"].value == 0
+    assert POLICY.unpack((block.directory / "policy").read_bytes())["heartbeat_ns"] == 0
     job = xcuda.python(LAUNCHER, ready=True, block=block)
     launched = process_of(block, job).launches
     until(lambda: process_of(block, job).launches > launched + 50)

@@ -9,9 +9,9 @@ import time
 import hypothesis
 import pytest
 
-from agents.control_block import ControlBlock, Limits, Mode
+from agents.control_block import POLICY, ControlBlock, Limits, Mode
 from agents.wire.names import Phase
-from tests.agents.xcuda.watching import process_of, until
+from tests.agents.xcuda.watching import process_of, until, write_raw
 
 STOPPED = 128 + signal.SIGTERM
 TIMED = {"STUB_TIME": "1"}
@@ -300,7 +300,7 @@ def test_the_emergency_deadline_ends_a_frozen_process_without_a_window(xcuda, fr
 
 
 def test_a_frozen_stop_does_not_wait_for_an_agent_that_died(xcuda, frozen, block):
-    block._words["heartbeat_ns"].value = time.monotonic_ns() - 31 * 10**9
+    write_raw(block, POLICY, "heartbeat_ns", time.monotonic_ns() - 31 * 10**9)
     assert xcuda.finish(frozen).returncode == STOPPED
 
 
