@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from agents.collectors.base import GpuReading
 from agents.duty import short_term
+from agents.mps.warden import Terms
 from agents.sysmonitor import machine, monitor, signals
 from agents.sysmonitor.monitor import Facts, Monitor, Step
 from agents.sysmonitor.signals import GpuFacts, Reading, Values
@@ -39,6 +40,8 @@ class Guard:
         self.policy: AgentPolicy | None = None
         self.target: DesiredGpu | None = None
         self.switched_off = False
+        # What MPS says of offline work here, see `mps.warden`.
+        self.terms = Terms()
         self.reading: GpuReading | None = None
         # Short-term SM activity of the online side, as duty follows it.
         self.online_sm_percent: float | None = None
@@ -61,6 +64,20 @@ class Guard:
     @property
     def state(self) -> GpuState:
         return self.monitor.state
+
+    @property
+    def held(self) -> bool:
+        """Offline work must not launch, for whichever reason."""
+        return self.monitor.held or bool(self.terms.hold)
+
+    @property
+    def why_held(self) -> str:
+        return self.monitor.why if self.monitor.held else self.terms.hold
+
+    @property
+    def unshareable(self) -> str:
+        """The fact that forbids to share it, "" when none does."""
+        return self.gpu.inventory.unshareable_fact or self.terms.unshareable
 
     @property
     def disabled(self) -> bool:

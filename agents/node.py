@@ -22,6 +22,7 @@ from agents.guard import Gpu, Guard
 from agents.guest import Guest, Surroundings
 from agents.guests import Guests
 from agents.ledger import Ledger
+from agents.mps.side import MpsSide
 from agents.off import Switch
 from agents.orders import Orders
 from agents.outbox import Outbox
@@ -62,9 +63,12 @@ class NodeAgent:
         runtime: Runtime,
         now: float,
         wall: Callable[[], float] = time.time,
+        mps: MpsSide | None = None,
     ) -> None:
+        """Without `mps` nothing here depends on an MPS daemon."""
         self.identity = identity
         self._state, self._collector, self._runtime = state, collector, runtime
+        self._mps = mps
         indexes = [gpu.inventory.index for gpu in identity.gpus]
         self._orders = Orders(state, identity.name, identity.key, indexes, identity.boot_id)
         self._spool = Spool(state, identity.name, wall)
@@ -148,9 +152,11 @@ class NodeAgent:
 
     def _protect(self, each: Guard, guest: Guest, dt_s: float, now: float) -> None:
         self._act(each, each.local(self._facts(each), now), now)
-        if each.monitor.held and guest.stop is None:
+        if each.held and guest.stop is None:
             # Also a job that was adopted: whether its last agent had frozen it, nobody knows.
-            self._guests.freeze(guest, Verdict(ActionKind.FREEZE, each.monitor.why), None)
+            self._guests.freeze(guest, Verdict(ActionKind.FREEZE, each.why_held), None)
+        elif guest.stop is None:
+            self._guests.thaw(guest, "nothing holds it any more")
         self._steer(each, guest, dt_s)
 
     @property
@@ -167,7 +173,7 @@ class NodeAgent:
     def _step_stop(self, each: Guard, guest: Guest, now: float) -> None:
         facts = self._facts(each)
         around = Surroundings(
-            facts.offline_memory_returned, each.monitor.held, each.calm(), each.pressing(facts)
+            facts.offline_memory_returned, each.held, each.calm(), each.pressing(facts)
         )
         failed = self._guests.step_stop(guest, around, each.policy or WITHOUT_ORDERS, now)
         if failed is not None:
@@ -197,11 +203,17 @@ class NodeAgent:
             each.switched_off = switch.covers(each.gpu.inventory.uuid)
             each.close_second()
             with self._contained():
+                self._look_at_mps(each, now)
+            with self._contained():
                 self._judge(each, now)
         self.reconcile(now)
         self.outbox.offer(self._reporter.telemetry(now))
         self._offer_status(now)
         self.outbox.ring()
+
+    def _look_at_mps(self, each: Guard, now: float) -> None:
+        if self._mps is not None:
+            each.terms = self._mps.terms(each.index, each.reading, now)
 
     def _judge(self, each: Guard, now: float) -> None:
         if self._gives_verdicts(each):
@@ -251,7 +263,7 @@ class NodeAgent:
         match action.kind:
             case ActionKind.FREEZE:
                 self._guests.freeze(guest, action, _reaction_ms(each))
-            case ActionKind.THAW:
+            case ActionKind.THAW if not each.terms.hold:
                 self._guests.thaw(guest, action.why)
             case ActionKind.EVICT:
                 self._guests.evict(guest, action, policy, _reaction_ms(each), now)
@@ -288,7 +300,7 @@ class NodeAgent:
             case Stop():
                 each = self._guard_of(self._guests.placement(action.placement_id))
                 policy = each.policy or WITHOUT_ORDERS
-                self._guests.stop(action, policy, each.monitor.held, now)
+                self._guests.stop(action, policy, each.held, now)
             case Decline():
                 self._guests.decline(action)
             case Forget():
@@ -308,8 +320,10 @@ class NodeAgent:
     def _floor(self, each: Guard) -> GpuFloor:
         guest = self._guests.on_gpu(each.index)
         vacant = guest is None and _memory_returned(each, guest)
-        shareable = not each.gpu.inventory.unshareable_fact
-        return GpuFloor(each.state, each.mode, each.switched_off, vacant, shareable)
+        leave = each.terms.leave
+        return GpuFloor(
+            each.state, each.mode, each.switched_off, vacant, not each.unshareable, leave
+        )
 
     def _facts(self, each: Guard) -> Facts:
         guest, target = self._guests.on_gpu(each.index), each.target
@@ -320,6 +334,7 @@ class NodeAgent:
             online_present=online is None or online > 0,
             disabled_by_person=each.disabled,
             disable_reason="" if target is None else target.disabled_reason,
+            mps_fault=each.terms.fault,
         )
 
 

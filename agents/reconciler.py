@@ -33,13 +33,14 @@ class Known:
 @dataclass(frozen=True, slots=True)
 class GpuFloor:
     """One GPU as a place for offline work. `vacant`: no guest, and no memory of one. `shareable`:
-    no fact forbids to share it."""
+    no fact forbids to share it. `leave`: why what runs must go, "" when nothing says so."""
 
     state: GpuState
     mode: SharingMode
     switched_off: bool = False
     vacant: bool = True
     shareable: bool = True
+    leave: str = ""
 
     @property
     def takes_work(self) -> bool:
@@ -137,6 +138,8 @@ def _stop(situation: Situation, known: Known, target: DesiredPlacement | None) -
         yield Stop(placement_id, "the lease expired", EndReason.LEASE_EXPIRED)
     elif situation.gpus[known.gpu_index].switched_off:
         yield Stop(placement_id, "sharing was switched off on the node")
+    elif situation.gpus[known.gpu_index].leave:
+        yield Stop(placement_id, situation.gpus[known.gpu_index].leave)
     elif target is None:
         yield Stop(placement_id, "the console no longer names it")
 

@@ -132,4 +132,4 @@ class Reporter:
 def _unshareable(each: Guard) -> str:
     if each.switched_off:
         return SWITCHED_OFF
-    return each.quarantine or each.gpu.inventory.unshareable_fact
+    return each.quarantine or each.unshareable
