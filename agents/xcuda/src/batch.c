@@ -20,6 +20,7 @@ struct bracket {
     struct bracket *next;
     CUcontext context; /* of its events */
     CUevent begin, end;
+    CUstream stream;      /* on which it is pending, or the thread whose own stream it is */
     struct sample sample; /* `launches` are done with it; `sampled` is 0 when it has no time */
 };
 
@@ -108,7 +109,8 @@ void batch_open(CUstream stream, uint64_t kernel, int64_t launches)
     }
     bool begun = BORROWED(cuEventRecord)(bracket->begin, stream) == CUDA_SUCCESS;
     bracket->sample =
-        (struct sample){kernel, 0, begun ? launches : 0, self.uncovered + launches};
+        (struct sample){kernel, 0, begun ? launches : 0, self.uncovered + launches, 1};
+    bracket->stream = stream == CU_STREAM_PER_THREAD ? (CUstream)&self : stream;
     self.uncovered = -launches; /* which are yet to be counted, and covered already */
     self.bracket = bracket;
 }
@@ -129,19 +131,48 @@ void batch_close(CUstream stream, CUresult result)
 
 /* --- what has finished --------------------------------------------------------------------- */
 
+/* Work on other streams of ours is still pending: each takes longer for the sake of the others. */
+static void note_other_streams(struct bracket *added)
+{
+    CUstream others[LOOK_AHEAD];
+    uint32_t count = 0;
+    int seen = 0;
+    for (struct bracket *at = pending; at && seen < LOOK_AHEAD; at = at->next, seen++) {
+        uint32_t known = 0;
+        while (known < count && others[known] != at->stream)
+            known++;
+        if (at->stream == added->stream || known < count)
+            continue;
+        others[count++] = at->stream;
+        if (at->sample.streams < count + 1)
+            at->sample.streams = count + 1;
+    }
+    added->sample.streams = count + 1;
+}
+
+static void append_pending(struct bracket *bracket)
+{
+    note_other_streams(bracket);
+    bracket->next = NULL;
+    *pending_end = bracket;
+    pending_end = &bracket->next;
+}
+
 static void collect_closed(void)
 {
     struct bracket *newest = atomic_exchange_explicit(&shared.closed, NULL, memory_order_acquire);
-    struct bracket *oldest = NULL, **end = pending_end;
+    struct bracket *oldest = NULL;
     while (newest) {
         struct bracket *next = newest->next;
-        if (!oldest)
-            pending_end = &newest->next;
         newest->next = oldest;
         oldest = newest;
         newest = next;
     }
-    *end = oldest;
+    while (oldest) {
+        struct bracket *next = oldest->next;
+        append_pending(oldest);
+        oldest = next;
+    }
 }
 
 static struct bracket *unlink_pending(struct bracket **at)
@@ -150,7 +181,8 @@ static struct bracket *unlink_pending(struct bracket **at)
     *at = bracket->next;
     if (!*at)
         pending_end = at;
-    atomic_fetch_sub_explicit(&shared.inflight, (uint64_t)bracket->sample.launches, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&shared.inflight, (uint64_t)bracket->sample.launches,
+                              memory_order_relaxed);
     return bracket;
 }
 

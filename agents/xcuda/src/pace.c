@@ -248,11 +248,12 @@ uint64_t pace_observe(struct pace *pace, const struct limits *limits, struct sam
 {
     if (sample.sampled <= 0)
         return 0;
-    uint64_t each = larger(sample.device_ns / (uint64_t)sample.sampled, 1);
+    uint64_t streams = larger(sample.streams, 1); /* the time of one is that of the others, too */
+    uint64_t each = larger(sample.device_ns / (uint64_t)sample.sampled / streams, 1);
     uint64_t mean = launch_ns(pace);
     mean = mean ? mean - mean / 8 + each / 8 : each;
     atomic_store_explicit(&pace->launch_ns, larger(mean, 1), memory_order_relaxed);
-    if (limited(limits, PACE_DEVICE) && slowed(pace, sample.kernel, each))
+    if (limited(limits, PACE_DEVICE) && streams == 1 && slowed(pace, sample.kernel, each))
         charge(&pace->paid_ns[PACE_DEVICE],
                (struct price){PACE_YIELD * sample.device_ns, 0, DUTY_DEBT_NS}, now_ns);
     uint64_t busy = each * (uint64_t)sample.launches;

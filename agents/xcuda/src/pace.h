@@ -94,6 +94,7 @@ bool pace_inflight_allows(const struct pace *pace, const struct limits *limits, 
 struct sample {
     uint64_t kernel, device_ns;
     int64_t sampled, launches;
+    uint32_t streams; /* of this process that had work on the device at the same time */
 };
 
 /* Returns how long all that it stands for kept the device busy. */

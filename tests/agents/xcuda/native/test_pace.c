@@ -235,7 +235,7 @@ static void no_more_is_in_flight_than_the_cap(void)
 
 static void observe(struct program *program, uint64_t each_ns, int64_t launches)
 {
-    struct sample sample = {7, each_ns, 1, launches};
+    struct sample sample = {7, each_ns, 1, launches, 1};
     pace_observe(&program->pace, &program->limits, sample, program->now_ns);
 }
 
@@ -311,6 +311,18 @@ static void a_slowed_kernel_gives_way_until_it_is_not(void)
     double alone = (double)launched[0] / (double)(NS_PER_S / 2);
     CHECK(beside < 0.15, "%.3f of the time beside another", beside);
     CHECK(alone > 0.5, "%.3f of the time alone", alone);
+}
+
+/* Streams of one program slow each other down; that is no neighbour, and no more time than passes. */
+static void own_streams_are_no_neighbours(void)
+{
+    struct pace pace = {0};
+    struct limits limits = UNLIMITED;
+    limits.duty_permille = 500;
+    uint64_t busy = pace_observe(&pace, &limits, (struct sample){7, 1000, 1, 1, 1}, START);
+    busy += pace_observe(&pace, &limits, (struct sample){7, 4000, 1, 1, 2}, START);
+    CHECK(busy == 3000, "%" PRIu64, busy);
+    CHECK(pace.paid_ns[PACE_DEVICE] == 0, "no price for it");
 }
 
 /* Clocks that fall for good must not look like a neighbour for ever. */
@@ -440,6 +452,7 @@ int main(void)
     a_slowed_kernel_gives_way_until_it_is_not();
     a_kernel_that_stays_slower_is_normal_in_the_end();
     kernels_are_told_apart();
+    own_streams_are_no_neighbours();
     a_share_that_nobody_waits_for_does_not_grow();
     no_step_is_larger_than_a_quarter();
     the_floor_keeps_every_program_alive();
