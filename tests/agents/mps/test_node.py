@@ -1,0 +1,79 @@
+"""What a node does with offline work by the word of its MPS side."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.mps.warden import Terms
+from agents.wire.names import EndReason, EventKind, Origin, PlacementState
+from tests.agents.cast import Stage, desired, placement
+
+
+class Says:
+    """An MPS side of few words."""
+
+    def __init__(self, terms):
+        self.now = terms
+
+    def terms(self, index, reading, now):
+        return self.now if index == 0 else Terms()
+
+
+@pytest.fixture
+def stage(tmp_path):
+    stage = Stage(tmp_path)
+    stage.node._mps = Says(Terms())
+    yield stage
+    stage.die()
+
+
+def says(stage, **terms):
+    stage.node._mps.now = Terms(**terms)
+
+
+def test_a_gpu_that_mps_forbids_takes_no_work_and_says_why(stage):
+    says(stage, unshareable="vllm (PID 5) runs on it without MPS")
+    stage.healthy()
+    stage.order(desired(placement(), generation=2))
+    stage.run(3)
+    assert stage.jobs.asked == []
+    assert stage.status.gpus[0].unshareable_fact == "vllm (PID 5) runs on it without MPS"
+    says(stage)
+    stage.run(2)
+    assert stage.job().state is PlacementState.RUNNING
+
+
+def test_a_running_job_is_frozen_while_an_online_process_joins(stage):
+    stage.start()
+    says(stage, hold="PID 5 is no client of the MPS server")
+    stage.run(2)
+    assert stage.job().state is PlacementState.FROZEN
+    assert stage.told(EventKind.FROZEN)[0].data["why"] == "PID 5 is no client of the MPS server"
+    says(stage)
+    stage.run(2)
+    assert stage.job().state is PlacementState.RUNNING
+
+
+def test_a_process_that_never_joins_makes_the_job_leave_through_the_ordinary_stop(stage):
+    stage.start()
+    says(stage, hold="PID 5 is no client", leave="PID 5 is no client")
+    stage.run(30)
+    assert "sigterm" in stage.jobs.asked
+    assert "kill" not in stage.jobs.asked
+    assert stage.job().end_reason is EndReason.EVICTED
+
+
+def test_a_fault_evicts_as_an_emergency(stage):
+    stage.start()
+    says(stage, hold="recovering", fault=True)
+    stage.run(3)
+    (begun,) = stage.told(EventKind.EVICTION_STARTED)
+    assert begun.data["origin"] == Origin.EMERGENCY
+    assert "MPS server is in FAULT" in begun.data["why"]
+
+
+def test_an_mps_side_that_breaks_stops_nothing_else(stage):
+    stage.start()
+    stage.node._mps.terms = lambda *_: 1 / 0
+    stage.run(3)
+    assert stage.job().state is PlacementState.RUNNING

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from agents.collectors.attribution import GpuProcess
+from agents.collectors.attribution import Side as Whose
+from agents.collectors.base import NOTHING, GpuReading, Origin
+from agents.collectors.card import Card
+from agents.mps import side
+from agents.mps.shareable import OnlineProcess
+from agents.sysmonitor.signals import POSITIONS
+from agents.wire.names import Signal
+from tests.agents.mps.cast import GIB, MPS, UUID
+from tests.agents.mps.test_warden import Hands
+
+CARD = Card(0, UUID, "H100", 80 * GIB, "595.71.05", compute_mode="default", gpm=True)
+
+
+def reading(*processes, **fields):
+    values = list(NOTHING)
+    values[POSITIONS[Signal.MEMORY]] = float(30 * GIB)
+    return GpuReading(0, tuple(values), processes=processes, **fields)
+
+
+def test_what_is_not_ours_and_not_nvidias_is_online():
+    facts = side.facts_of(
+        CARD,
+        reading(
+            GpuProcess(os.getpid(), Whose.ONLINE, GIB, mps=True, name="vllm"),
+            GpuProcess(2, Whose.OFFLINE, GIB, placement_id="p"),
+            GpuProcess(3, Whose.MPS_SERVER, GIB),
+            GpuProcess(1 << 22, Whose.UNATTRIBUTED, None),
+            offline_memory_bytes=GIB,
+        ),
+    )
+    assert facts.online == (
+        OnlineProcess(os.getpid(), os.getuid(), "vllm", mps=True),
+        OnlineProcess(1 << 22, None, "", mps=False),
+    )
+    assert (facts.used_bytes, facts.offline_bytes) == (30 * GIB, GIB)
+
+
+def test_without_a_sample_nobody_knows_who_is_there():
+    facts = side.facts_of(CARD, None)
+    assert facts.online is None
+    assert facts.used_bytes is None
+
+
+def test_what_the_sample_says_of_the_card_comes_first():
+    worn = replace(CARD, forbidden="old")
+    assert side.facts_of(worn, reading(trouble="the GPU is lost")).wrong == "the GPU is lost"
+    assert side.facts_of(worn, reading()).wrong == "old"
+    assert side.facts_of(replace(worn, mig=True), reading()).wrong == ""
+
+
+def test_sm_activity_comes_from_whoever_gave_it():
+    ampere = replace(CARD, gpm=False)
+    origins = tuple(
+        Origin("dcgm-exporter", 1.0) if signal is Signal.SM_ACTIVITY else None
+        for signal in POSITIONS
+    )
+    assert side.facts_of(ampere, reading(origins=origins)).sm_activity_source == "dcgm-exporter"
+    assert side.facts_of(ampere, reading()).sm_activity_source == ""
+    assert side.facts_of(CARD, reading()).sm_activity_source == "gpm"
+
+
+def test_a_node_asks_the_warden_of_each_card():
+    mps = side.NodeMps({0: CARD}, lambda _uuid: MPS, lambda _uuid: Hands(), wall=lambda: 1e9)
+    online = reading(GpuProcess(4711, Whose.ONLINE, GIB, mps=True))
+    for second in range(20):
+        terms = mps.terms(0, online, float(second))
+    assert terms == side.Terms()
+    assert mps.terms(0, None, 21.0).unshareable == "its processes cannot be listed"
+    assert mps.timelines() == ()
