@@ -42,12 +42,16 @@ def watch(driver, tmp_path):
 
 
 @pytest.fixture
-def start(driver, tmp_path):
-    """Starts a program that keeps the simulated GPU busy."""
+def runner(tmp_path):
+    """What it started is ended with the test."""
     with contextlib.closing(Runner(tmp_path)) as runner:
-        yield lambda kind: runner.start(
-            "loop", kind, *LONG, preload=False, server=driver, env=TIMED
-        )
+        yield runner
+
+
+@pytest.fixture
+def start(driver, runner):
+    """Starts a program that keeps the simulated GPU busy."""
+    return lambda kind: runner.start("loop", kind, *LONG, preload=False, server=driver, env=TIMED)
 
 
 def clients(watch):

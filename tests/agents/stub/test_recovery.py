@@ -20,7 +20,7 @@ from agents.mps.watch import Watcher
 from tests.agents.mps.cast import CARD
 from tests.agents.mps.conftest import until
 from tests.agents.stub.conftest import clients
-from tests.agents.xcuda.running import BUILD, Runner
+from tests.agents.xcuda.running import BUILD
 
 # Holds on to its error as a server would that catches it: only a restart helps.
 STUBBORN = """
@@ -41,10 +41,10 @@ echo $! > {pid}
 
 @pytest.mark.timeout(60)
 def test_online_is_restarted_and_comes_back_before_offline_may(
-    watch, driver, tmp_path, monkeypatch
+    watch, driver, runner, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(arrivals, "SETTLE_S", 0.3)
-    runner, pid_file = Runner(tmp_path), tmp_path / "online.pid"
+    pid_file = tmp_path / "online.pid"
     online = runner.python(STUBBORN, ready=True, preload=False, server=driver)
     pid_file.write_text(str(online.pid))
     script = RESTART.format(pid=pid_file, stub=BUILD / "stub", loop=BUILD / "programs" / "loop")
@@ -74,7 +74,6 @@ def test_online_is_restarted_and_comes_back_before_offline_may(
     assert story.recovered_s <= 15
     os.kill(int(pid_file.read_text()), 9)
     hooks.wait()
-    runner.close()
 
 
 def _lives(pid):
