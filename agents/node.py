@@ -213,7 +213,8 @@ class NodeAgent:
 
     def _look_at_mps(self, each: Guard, now: float) -> None:
         if self._mps is not None:
-            each.terms = self._mps.terms(each.index, each.reading, now)
+            enforce = each.mode is SharingMode.ENFORCE
+            each.terms = self._mps.terms(each.index, each.reading, now, enforce=enforce)
 
     def _judge(self, each: Guard, now: float) -> None:
         if self._gives_verdicts(each):

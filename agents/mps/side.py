@@ -22,7 +22,8 @@ from agents.wire.names import Signal
 class MpsSide(Protocol):
     """What the node asks once a second."""
 
-    def terms(self, index: int, reading: GpuReading | None, now: float) -> Terms: ...
+    def terms(self, index: int, reading: GpuReading | None, now: float, *, enforce: bool) -> Terms:
+        """`enforce`: the mode of this GPU lets the node act."""
 
 
 class NodeMps:
@@ -43,10 +44,10 @@ class NodeMps:
             index: Warden(card.uuid, hands(card.uuid)) for index, card in self._cards.items()
         }
 
-    def terms(self, index: int, reading: GpuReading | None, now: float) -> Terms:
+    def terms(self, index: int, reading: GpuReading | None, now: float, *, enforce: bool) -> Terms:
         card = self._cards[index]
         facts = facts_of(card, reading)
-        guests = Guests(_ours(reading), job_uid=self._job_uid)
+        guests = Guests(_ours(reading), job_uid=self._job_uid, enforce=enforce)
         return self.wardens[index].look(facts, self._snapshot(card.uuid), guests, now, self._wall())
 
     def timelines(self) -> tuple[Timeline, ...]:

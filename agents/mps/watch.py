@@ -16,7 +16,7 @@ from typing import Final
 
 from agents.complaints import Complaints
 from agents.mps import health, journal
-from agents.mps.answers import BadAnswer, Status
+from agents.mps.answers import BadAnswer, Refused, Status
 from agents.mps.control import Control, ControlFailed, NoDaemon, TooLate
 from agents.mps.health import ServerState, Snapshot
 from agents.mps.journal import Account
@@ -66,18 +66,23 @@ class Watch:
             each.close()
 
     def _ask(self, account: Account, now: float) -> Snapshot:
-        ask, dialect = self.control.ask, self.control.dialect
         try:
-            statuses = {pid: ask(dialect.status(pid)) for pid in ask(dialect.servers())}
-            clients = frozenset(
-                pid for server in statuses for pid in ask(dialect.client_pids(server))
-            )
+            try:
+                statuses, clients = self._answers()
+            except Refused:  # a server that went between two questions
+                statuses, clients = self._answers()
         except (ControlFailed, BadAnswer) as failure:
             state = ServerState.FAULT if account.at_fault else _unanswered(failure)
             return Snapshot(
                 now, state, str(failure), account=account, asked_changes=account.changes
             )
         return self._answered(statuses, clients, account, now)
+
+    def _answers(self) -> tuple[dict[int, Status], frozenset[int]]:
+        ask, dialect = self.control.ask, self.control.dialect
+        statuses = {pid: ask(dialect.status(pid)) for pid in ask(dialect.servers())}
+        clients = (ask(dialect.client_pids(server)) for server in statuses)
+        return statuses, frozenset(pid for pids in clients for pid in pids)
 
     def _answered(
         self, statuses: dict[int, Status], clients: frozenset[int], account: Account, now: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.mps.warden import Terms
-from agents.wire.names import EndReason, EventKind, Origin, PlacementState
+from agents.wire.names import EndReason, EventKind, Origin, PlacementState, SharingMode
 from tests.agents.cast import Stage, desired, placement
 
 
@@ -15,7 +15,8 @@ class Says:
     def __init__(self, terms):
         self.now = terms
 
-    def terms(self, index, reading, now):
+    def terms(self, index, reading, now, *, enforce):
+        self.enforce = enforce
         return self.now if index == 0 else Terms()
 
 
@@ -72,8 +73,17 @@ def test_a_fault_evicts_as_an_emergency(stage):
     assert "MPS server is in FAULT" in begun.data["why"]
 
 
+def test_the_mps_side_may_act_only_where_the_mode_is_enforce(stage):
+    stage.order(desired(mode=SharingMode.OBSERVE))
+    stage.run(2)
+    assert stage.node._mps.enforce is False
+    stage.order(desired(generation=2))
+    stage.run(2)
+    assert stage.node._mps.enforce is True
+
+
 def test_an_mps_side_that_breaks_stops_nothing_else(stage):
     stage.start()
-    stage.node._mps.terms = lambda *_: 1 / 0
+    stage.node._mps.terms = lambda *_, **__: 1 / 0
     stage.run(3)
     assert stage.job().state is PlacementState.RUNNING

@@ -69,7 +69,7 @@ def test_a_node_asks_the_warden_of_each_card():
     mps = side.NodeMps({0: CARD}, lambda _uuid: MPS, lambda _uuid: Hands(), wall=lambda: 1e9)
     online = reading(GpuProcess(4711, Whose.ONLINE, GIB, mps=True))
     for second in range(20):
-        terms = mps.terms(0, online, float(second))
+        terms = mps.terms(0, online, float(second), enforce=True)
     assert terms == side.Terms()
-    assert mps.terms(0, None, 21.0).unshareable == "its processes cannot be listed"
+    assert mps.terms(0, None, 21.0, enforce=True).unshareable == "its processes cannot be listed"
     assert mps.timelines() == ()

@@ -48,9 +48,10 @@ class Gpu:
         self.warden = Warden(UUID, self.hands)
         self.now = 100.0
 
-    def see(self, card=CARD, mps=MPS, guests=(), for_s=1) -> Terms:
+    def see(self, card=CARD, mps=MPS, guests=(), for_s=1, **fields) -> Terms:
         for _ in range(round(for_s)):
-            terms = self.warden.look(card, mps, Guests(dict(guests)), self.now, 1e9 + self.now)
+            ours = Guests(dict(guests), **fields)
+            terms = self.warden.look(card, mps, ours, self.now, 1e9 + self.now)
             self.now += 1.0
         return terms
 
@@ -141,6 +142,12 @@ def test_blindness_holds_and_forbids_and_evicts_nobody(gpu):
     assert not terms.leave
     assert not terms.fault
     assert gpu.hands.done == []
+
+
+def test_below_enforce_a_fault_is_seen_and_nothing_is_done(gpu):
+    assert gpu.see(mps=FAULT, for_s=30, enforce=False).fault
+    assert gpu.hands.done == []
+    assert gpu.warden.timelines == ()
 
 
 def test_past_faults_are_kept_in_bounds(gpu):

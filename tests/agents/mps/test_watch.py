@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agents.mps import health
-from agents.mps.answers import Status
+from agents.mps.answers import Refused, Status
 from agents.mps.daemons import Daemons, GpuHands, restart_server
 from agents.mps.health import ASK_AGAIN_S, ASK_EVERY_S, ASK_UNSETTLED_S, ServerState, Snapshot
 from agents.mps.hooks import RestartHooks
@@ -215,3 +215,17 @@ def test_a_hook_that_still_runs_is_not_started_twice(tmp_path):
     hooks.run("chat")
     hooks.wait()
     assert log.read_text() == "x\n"
+
+
+def test_a_server_that_goes_between_two_questions_is_asked_for_again(daemon, process, monkeypatch):
+    daemon.fake("connect", process())
+    ask, refused = daemon.control.ask, []
+
+    def once(question, deadline_s=None):
+        if question.text.startswith("get_server_status") and not refused:
+            refused.append(question)
+            raise Refused("Server not found")
+        return ask(question, deadline_s)
+
+    monkeypatch.setattr(daemon.control, "ask", once)
+    assert daemon.watch.look(0.0).state is ServerState.ACTIVE
