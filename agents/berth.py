@@ -17,6 +17,7 @@ from agents.collectors.base import Collector
 from agents.config import CannotRun, Config
 from agents.guard import Gpu
 from agents.link import Link
+from agents.mps.side import MpsSide
 from agents.node import Identity, NodeAgent
 from agents.state import StateFile
 from agents.wire import credentials as credentials_file
@@ -33,6 +34,7 @@ class Equipment:
     gpus: tuple[Gpu, ...]
     collector: Collector
     runtime: Runtime
+    mps: MpsSide | None = None
 
 
 class Berth:
@@ -62,7 +64,12 @@ class Berth:
             equipment.gpus,
         )
         self.agent = NodeAgent(
-            identity, self._state, equipment.collector, equipment.runtime, time.monotonic()
+            identity,
+            self._state,
+            equipment.collector,
+            equipment.runtime,
+            time.monotonic(),
+            mps=equipment.mps,
         )
         self.link = Link(self._config.console, self._credentials.token, self.name, self.agent)
         self._link_task = asyncio.create_task(self.link.run(), name=f"link of {self.name}")

@@ -6,11 +6,12 @@ import argparse
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from agents.mps.unit import ROOT
 from agents.wire.names import RuntimeKind
 
 DEFAULT_STATE_DIR: Final = Path("/var/lib/muxflow-agent")
@@ -71,6 +72,8 @@ class Config:
     gpus: GpuValues = GpuValues.SIMULATED
     dcgm: str = ""
     recording: Path | None = None
+    mps_dir: Path = ROOT
+    restart_hooks: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def parse(arguments: Sequence[str]) -> Config:
@@ -96,6 +99,8 @@ def parse(arguments: Sequence[str]) -> Config:
         GpuValues(options.gpus),
         options.dcgm,
         options.recording,
+        options.mps_dir.absolute(),
+        dict(options.restart_hook),
     )
 
 
@@ -194,6 +199,21 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
         help="with --gpus nvml: write all readings there; with --gpus replay: show them again",
     )
     group.add_argument(
+        "--mps-dir",
+        type=Path,
+        default=ROOT,
+        metavar="DIR",
+        help="where the MPS control daemons keep their directories, one a GPU; default %(default)s",
+    )
+    group.add_argument(
+        "--restart-hook",
+        type=hook,
+        action="append",
+        default=[],
+        metavar="SERVICE=COMMAND",
+        help="what restarts this online service after a fault of its GPU; for each service once",
+    )
+    group.add_argument(
         "--clock",
         type=float,
         default=1.0,
@@ -248,6 +268,18 @@ def _check_gpus(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
         parser.error("--gpus replay shows a recording: give --recording")
     if not real and (options.dcgm or options.recording is not None):
         parser.error("--dcgm and --recording are for real GPUs: give --gpus")
+
+
+def hook(text: str) -> tuple[str, tuple[str, ...]]:
+    """`chat=systemctl restart chat`. Raises argparse.ArgumentTypeError."""
+    service, _, command = text.partition("=")
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{command!r} is no command: {error}") from error
+    if not service or not words:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form SERVICE=COMMAND")
+    return service, words
 
 
 def size(text: str) -> Size:

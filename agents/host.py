@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from agents import off
@@ -19,9 +20,16 @@ from agents.collectors.replay import Recorder, ReplayCollector
 from agents.collectors.services import ServiceSource
 from agents.config import CannotRun, Config, GpuValues
 from agents.guard import Gpu
+from agents.mps import daemons
+from agents.mps.daemons import Daemons, GpuHands
+from agents.mps.hooks import RestartHooks
+from agents.mps.side import NodeMps
+from agents.mps.unit import place_of
 from agents.state import StateFile
 from agents.wire.credentials import Credentials
 from agents.wire.messages import DesiredService
+
+log = logging.getLogger(__name__)
 
 
 def own_cards() -> tuple[Card, ...]:
@@ -46,6 +54,7 @@ class Host:
         self._config = config
         self._jobs: Sequence[OfflineJob] = ()
         self._services: Sequence[DesiredService] = ()
+        self._daemons = Daemons(())
         try:
             self._cards, self._collector = self._opened()
         except (Unavailable, OSError) as error:
@@ -56,7 +65,8 @@ class Host:
     def boot(self) -> None:
         self._berth.boot()
 
-    async def open(self) -> None: ...
+    async def open(self) -> None:
+        self._daemons.start()
 
     def step(self, now: float) -> None:
         """Tells the collector's threads what runs and what should: they never touch the agent."""
@@ -69,6 +79,7 @@ class Host:
 
     async def close(self) -> None:
         await self._berth.unplug()
+        self._daemons.stop()
         self._collector.close()
 
     def _opened(self) -> tuple[tuple[Card, ...], Collector]:
@@ -79,6 +90,8 @@ class Host:
             return replay.cards, replay
         nvml = Nvml()
         cards = judged(nvml.cards(), sm_activity_elsewhere=bool(self._config.dcgm))
+        root = self._config.mps_dir
+        self._daemons = daemons.at([place_of(card.uuid, root) for card in cards if card.is_named])
         collector = RealCollector(cards, self._lanes(nvml, cards), self._shares)
         if recording is None:
             return cards, collector
@@ -92,7 +105,7 @@ class Host:
             lanes.append([dcgm.source(self._config.dcgm)])
         if not all(card.gpm for card in cards):
             lanes.append([PcieSource(nvml)])
-        lanes.append([ProcessSource(nvml, lambda: self._jobs)])
+        lanes.append([ProcessSource(nvml, lambda: self._jobs, self._daemons)])
         lanes.append([ServiceSource(lambda: self._services, uuids)])
         return lanes
 
@@ -110,4 +123,24 @@ class Host:
             tuple(Gpu(card.inventory, card.facts) for card in self._cards),
             self._collector,
             ProcessRuntime(settings, uuids),
+            self._mps(),
         )
+
+    def _mps(self) -> NodeMps:
+        """Of the cards whose daemons are watched: none in a recording."""
+        cards = {card.index: card for card in self._cards if card.uuid in self._daemons}
+        hooks = RestartHooks(self._config.restart_hooks)
+        return NodeMps(cards, self._daemons.snapshot, lambda card: self._hands(card, hooks))
+
+    def _hands(self, card: Card, hooks: RestartHooks) -> GpuHands:
+        return GpuHands(
+            self._daemons.watcher(card.uuid),
+            lambda: [one.name for one in self._services if one.gpu_index == card.index],
+            hooks,
+            log.error,
+            lambda why: self._quarantine(card.index, why),
+        )
+
+    def _quarantine(self, index: int, why: str) -> None:
+        if self._berth.agent is not None:
+            self._berth.agent.quarantine(index, why)

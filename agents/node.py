@@ -97,6 +97,11 @@ class NodeAgent:
             self.reconcile(now)
         self._offer_status(now)
 
+    def quarantine(self, index: int, why: str) -> None:
+        """Only a person puts this GPU back, as after a job that would not go."""
+        self._guards[index].quarantine = why
+        self._save(self._guards[index])
+
     def _follow_orders(self) -> None:
         for each in self._guards.values():
             service = self._orders.service(each.index)

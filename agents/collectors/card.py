@@ -51,6 +51,11 @@ class Card:
         return None if lane is None or not self.pcie_width else lane * self.pcie_width
 
     @property
+    def is_named(self) -> bool:
+        """Whether it has a UUID of its own: a masked or missing one is the same for all cards."""
+        return self.uuid.startswith("GPU-") and bool(self.uuid.removeprefix("GPU-").strip("0-"))
+
+    @property
     def facts(self) -> GpuFacts:
         return GpuFacts(
             self.memory_bytes, self.power_limit_w, self.sm_clock_max_mhz, self.pcie_max_bytes_s
@@ -85,7 +90,7 @@ def judged(cards: Sequence[Card], sm_activity_elsewhere: bool) -> tuple[Card, ..
 
 
 def _forbidden(card: Card, claims: int, sm_activity_elsewhere: bool) -> str:
-    if not _is_identity(card.uuid):
+    if not card.is_named:
         return "the driver gives it no UUID, so nothing can be told apart from other GPUs"
     if claims > 1:
         return f"{claims} GPUs of this node claim the UUID {card.uuid}"
@@ -98,8 +103,3 @@ def _forbidden(card: Card, claims: int, sm_activity_elsewhere: bool) -> str:
     if not card.gpm and not sm_activity_elsewhere:
         return "no source of SM activity: before Hopper it takes DCGM (give the agent --dcgm URL)"
     return ""
-
-
-def _is_identity(uuid: str) -> bool:
-    """A masked or missing UUID is the same for all cards."""
-    return uuid.startswith("GPU-") and bool(uuid.removeprefix("GPU-").strip("0-"))

@@ -30,6 +30,9 @@ class Daemons:
         for watcher in self._watchers.values():
             watcher.stop()
 
+    def __contains__(self, gpu_uuid: str) -> bool:
+        return gpu_uuid in self._watchers
+
     def snapshot(self, gpu_uuid: str) -> Snapshot:
         return self._watchers[gpu_uuid].snapshot
 

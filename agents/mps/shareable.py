@@ -204,7 +204,9 @@ def _memory_taken(sharing: Sharing) -> str:
 
 
 def _daemon_closed(sharing: Sharing) -> str:
-    return sharing.mps.why if sharing.mps.state is ServerState.UNKNOWN else ""
+    if sharing.mps.state is not ServerState.UNKNOWN:
+        return ""
+    return sharing.mps.why or "its MPS control daemon has not been asked yet"
 
 
 def _uids_differ(sharing: Sharing) -> str:

@@ -33,19 +33,22 @@ class NodeMps:
         self,
         cards: Mapping[int, Card],
         snapshot: Callable[[str], Snapshot],
-        hands: Callable[[str], Hands],
+        hands: Callable[[Card], Hands],
         job_uid: int | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`snapshot` and `hands` are of the GPU with this UUID; cards by their index."""
+        """`snapshot` is of the GPU with this UUID; cards by their index. Of a card
+        that is not among them MPS says nothing."""
         self._cards, self._snapshot = dict(cards), snapshot
         self._job_uid, self._wall = job_uid, wall
         self.wardens = {
-            index: Warden(card.uuid, hands(card.uuid)) for index, card in self._cards.items()
+            index: Warden(card.uuid, hands(card)) for index, card in self._cards.items()
         }
 
     def terms(self, index: int, reading: GpuReading | None, now: float, *, enforce: bool) -> Terms:
-        card = self._cards[index]
+        card = self._cards.get(index)
+        if card is None:
+            return Terms()
         facts = facts_of(card, reading)
         guests = Guests(_ours(reading), job_uid=self._job_uid, enforce=enforce)
         return self.wardens[index].look(facts, self._snapshot(card.uuid), guests, now, self._wall())

@@ -33,6 +33,11 @@ def test_this_machine_with_its_own_gpus_needs_no_cluster_file():
     assert (config.gpus, config.dcgm, config.cluster) == ("nvml", "http://h:9400", None)
 
 
+def test_what_restarts_an_online_service():
+    config = parse([*NODE, "--restart-hook", "chat=systemctl restart 'my chat'"])
+    assert config.restart_hooks == {"chat": ("systemctl", "restart", "my chat")}
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -46,6 +51,8 @@ def test_this_machine_with_its_own_gpus_needs_no_cluster_file():
         ([*NODE, "--write-cluster", "c.json"], "give that too"),
         ([*NODE, "--faults", "f.sock"], "give --simulate"),
         ([*NODE, "--clock", "0"], "--clock must be over 0"),
+        ([*NODE, "--restart-hook", "chat"], "not of the form SERVICE=COMMAND"),
+        ([*NODE, "--restart-hook", "chat='x"], "is no command"),
         (["--node", "n", "--gpus", "nvml", *CONSOLE], "--runtime process"),
         (["--simulate", "nodes=1,gpus=1", "--gpus", "nvml", *CONSOLE], "for one real node"),
         ([*NODE, "--gpus", "replay", "--runtime", "process"], "give --recording"),

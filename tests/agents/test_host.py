@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from contextlib import closing
 
 import pytest
@@ -13,7 +15,9 @@ from agents.collectors.nvml import Nvml
 from agents.collectors.replay import ReplayCollector
 from agents.config import CannotRun, parse
 from agents.host import Host, own_cards
+from agents.mps import unit
 from agents.state import StateFile
+from agents.stub import mps_daemon
 from agents.sysmonitor.signals import POSITIONS
 from agents.wire.credentials import Credentials
 from agents.wire.names import GpuState, Signal
@@ -47,10 +51,12 @@ async def console():
 @pytest.fixture
 async def node(tmp_path, console, cards, monkeypatch):
     monkeypatch.setattr("agents.reports.STATUS_PERIOD_S", 0.5)
-    config = config_of(tmp_path, "--recording", str(tmp_path / "readings"), console=console.url)
+    words = ("--recording", str(tmp_path / "readings"), "--mps-dir", str(tmp_path / "mps"))
+    config = config_of(tmp_path, *words, console=console.url)
     state = StateFile(tmp_path)
     host = Host(config, KEYS, state)
     host.boot()
+    await host.open()
     ending = asyncio.Event()
     beat = asyncio.create_task(loop.beat(host, state, ending))
     await until(lambda: console.hellos)
@@ -77,6 +83,24 @@ async def test_a_real_node_tells_its_cards_and_what_they_show(console, node):
     assert shown[0].last[POSITIONS[Signal.GPU_UTIL]] == 85.0
     assert shown[0].online_processes == 0
     await until(lambda: console.statuses and console.status.gpus[0].state is GpuState.HEALTHY)
+
+
+async def test_a_card_is_shareable_once_a_daemon_of_its_own_serves_it(
+    console, node, tmp_path, monkeypatch
+):
+    program = mps_daemon.write_program(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    await console.desire(desired())
+    await until(lambda: console.statuses and "no MPS control daemon" in fact_of(console))
+    daemon = unit.start_detached(unit.place_of(UUID, tmp_path / "mps"), (str(program),))
+    try:
+        await until(lambda: fact_of(console) == "")
+    finally:
+        os.kill(daemon.pid, signal.SIGKILL)
+
+
+def fact_of(console):
+    return console.status.gpus[0].unshareable_fact
 
 
 async def test_a_card_that_is_lost_is_put_under_quarantine_with_the_reason(console, node, cards):

@@ -38,6 +38,7 @@ CASES = [
         {"state": ServerState.UNKNOWN, "why": "closed to this user"},
         "closed to this user",
     ),
+    (Fact.DAEMON_CLOSED, {}, {"state": ServerState.UNKNOWN}, "has not been asked yet"),
     (
         Fact.UIDS_DIFFER,
         {"online": (ONLINE, OTHER_USER)},

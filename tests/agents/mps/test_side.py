@@ -66,7 +66,7 @@ def test_sm_activity_comes_from_whoever_gave_it():
 
 
 def test_a_node_asks_the_warden_of_each_card():
-    mps = side.NodeMps({0: CARD}, lambda _uuid: MPS, lambda _uuid: Hands(), wall=lambda: 1e9)
+    mps = side.NodeMps({0: CARD}, lambda _uuid: MPS, lambda _card: Hands(), wall=lambda: 1e9)
     online = reading(GpuProcess(4711, Whose.ONLINE, GIB, mps=True))
     for second in range(20):
         terms = mps.terms(0, online, float(second), enforce=True)
