@@ -77,6 +77,16 @@ def main(include: str) -> None:
         [f"BORROW({it}, ({named(types.reduce(prototypes[it]))}))" for it in hooks.borrowed],
     )
     write(
+        HERE / "src" / "variants.inc",
+        "/* VARIANT(base name, version that introduced it, flags that ask for it, exported name): all\n"
+        " * that cuGetProcAddress finds of what is hooked, by base name. */\n",
+        [
+            f"VARIANT({it.base}, {it.version}, {flags(it)}, {it.symbol})"
+            for it in entry_points
+            if it.symbol in symbols
+        ],
+    )
+    write(
         STUB / "entry_points.inc",
         "/* ENTRY(base name, version that introduced it, 1: of the per-thread default stream,\n"
         " * exported name): all that the driver of CUDA 13.0 has. */\n",
@@ -113,6 +123,10 @@ def find_entry_points(header: str, symbols: set[str]) -> list[EntryPoint]:
         pairs = zip(sorted(known), names, strict=True)
         found += [EntryPoint(base, version, per_thread, name) for version, name in pairs]
     return sorted(found)
+
+
+def flags(entry_point: EntryPoint) -> str:
+    return "CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM" if entry_point.per_thread else "0"
 
 
 def variants(base: str, per_thread: str, symbols: set[str]) -> list[str]:

@@ -75,6 +75,7 @@ __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("STUB_MPS");
     process.timed = number("STUB_TIME", 0) > 0;
+    process.trampolines = number("STUB_TRAMPOLINES", 0) > 0;
     process.block_ns = 1e3 * number("STUB_BLOCK_US", 20);
     process.copy_ns_per_byte = 1e9 / ldexp(number("STUB_COPY_GIB_S", 20), 30);
     process.limit_bytes = pinned_limit();

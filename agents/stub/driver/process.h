@@ -26,6 +26,7 @@ enum special {
 struct process {
     _Atomic uint32_t special;
     bool timed;
+    bool trampolines; /* cuGetProcAddress returns none of the exported addresses */
     struct server *server;
     int seat; /* -1 before the first context */
     double block_ns;

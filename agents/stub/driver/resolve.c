@@ -12,18 +12,35 @@ struct entry {
     const char *base;
     int version;
     int per_thread;
-    const char *address;
+    const char *address, *trampoline;
 };
 
-/* Only their addresses matter here, so each is given a name and no type. */
+#if defined __x86_64__
+#define JUMP "jmp "
+#define PLT "@PLT"
+#else
+#define JUMP "b "
+#define PLT ""
+#endif
+
+/* Only their addresses matter here, so each is given a name and no type. The second is of one
+ * instruction that jumps to the first. */
 #define NAME(base, version, per_thread) at_##base##_##version##_##per_thread
+#define WAY_TO(base, version, per_thread) to_##base##_##version##_##per_thread
+#define TEXT(name) #name
+#define LABEL(name) TEXT(name)
 #define ENTRY(base, version, per_thread, symbol)                                                   \
-    extern const char NAME(base, version, per_thread)[] __asm__(#symbol);
+    extern const char NAME(base, version, per_thread)[] __asm__(#symbol);                          \
+    extern const char WAY_TO(base, version, per_thread)[]                                          \
+        __attribute__((visibility("hidden")));                                                     \
+    __asm__(".text\n.balign 16\n.hidden " LABEL(WAY_TO(base, version, per_thread)) "\n.globl "      \
+            LABEL(WAY_TO(base, version, per_thread)) "\n"                                          \
+            LABEL(WAY_TO(base, version, per_thread)) ": " JUMP #symbol PLT);
 #include "entry_points.inc"
 #include "graphics_points.inc"
 #undef ENTRY
 #define ENTRY(base, version, per_thread, symbol)                                                   \
-    {#base, version, per_thread, NAME(base, version, per_thread)},
+    {#base, version, per_thread, NAME(base, version, per_thread), WAY_TO(base, version, per_thread)},
 
 /* Each in the order of base name, version, stream. An entry without a name ends it. */
 static const struct entry entries[] = {
@@ -80,7 +97,7 @@ static enum status find(const char *base, int version, unsigned long long flags,
         best = newest(first, base, version, 0);
     if (!best)
         return TOO_OLD;
-    *out = (void *)(uintptr_t)best->address;
+    *out = (void *)(uintptr_t)(process.trampolines ? best->trampoline : best->address);
     return FOUND;
 }
 

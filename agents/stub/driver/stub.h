@@ -9,6 +9,7 @@
  *   STUB_CONTENTION=X      slow-down by a neighbour on all SMs (0.2); docs/xcuda-stub.md
  *   STUB_COPY_GIB_S=N      of the copy engine (20)
  *   STUB_WATCH=BYTES       count every moment at which the device holds more than this
+ *   STUB_TRAMPOLINES=1     cuGetProcAddress returns other addresses than those exported
  *   STUB_FAIL=NAME:CODE[@N[+]],...   the N-th call of NAME (N and all later ones with `+`, all of
  *                          them without `@`) returns CODE; a fatal code also ends the context and
  *                          is told to the other clients

@@ -47,6 +47,20 @@ static const char *const bases[] = {
 #undef BASE
 };
 
+/* What cuGetProcAddress finds of each base, sorted by it. */
+static const struct variant {
+    const char *base;
+    int version;
+    unsigned flags;
+    enum function function;
+} variants[] = {
+#define VARIANT(base, version, flags, name) {#base, version, flags, FUNCTION_##name},
+#include "variants.inc"
+#undef VARIANT
+};
+
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
 /* --- the libraries that hold the real functions ----------------------------------------------- */
 
 static struct library {
@@ -163,6 +177,11 @@ bool library_holds(const char *name, const void *address)
            elf_holds(name[0] == nvml.prefix ? &nvml.object : &cuda.object, address);
 }
 
+static bool is_base(const char *name)
+{
+    return bsearch(name, bases, sizeof bases / sizeof *bases, sizeof *bases, compare);
+}
+
 bool hook_missing(const char *name)
 {
     char base[64];
@@ -177,8 +196,7 @@ bool hook_missing(const char *name)
         digits--;
     if (digits < length && !strncmp(base + digits - 2, "_v", 2))
         base[digits - 2] = '\0';
-    return bsearch(base, bases, sizeof bases / sizeof *bases, sizeof *bases, compare) &&
-           !hook_named(name);
+    return is_base(base) && !hook_named(name);
 }
 
 void hook_count_missing(void)
@@ -186,19 +204,60 @@ void hook_count_missing(void)
     atomic_fetch_add_explicit(&slot->unhooked, 1, memory_order_relaxed);
 }
 
-void *hook_of_pointer(const char *base, void *found)
+/* The hook that stands before the exported function at that address. A driver may export one under
+ * several names; none but a variant of the base has the parameters that the caller expects. */
+static void *hook_of_export(const char *base, const void *found)
 {
-    void *hook = NULL;
     size_t length = strlen(base);
     for (size_t at = map_start(found); map[at] != 0; at = (at + 1) % MAP_SIZE) {
         enum function function = map[at] - 1;
-        if (real_function[function] != found)
-            continue;
-        /* A driver may export one function under two names: prefer the one that was asked for. */
-        if (hook == NULL || strncmp(functions[function].name, base, length) == 0)
-            hook = functions[function].hook;
+        if (real_function[function] == found &&
+            strncmp(functions[function].name, base, length) == 0)
+            return functions[function].hook;
     }
-    if (hook == NULL && bsearch(base, bases, sizeof bases / sizeof *bases, sizeof *bases, compare))
+    return NULL;
+}
+
+/* What this driver's cuGetProcAddress returns for a variant; NULL: it has none, or is older. Asked
+ * once, and the answer is always the same: threads may ask at the same moment. */
+static void *returned_for(const struct variant *variant)
+{
+    static void *_Atomic known[VARIANTS];
+    void *_Atomic *answer = &known[variant - variants];
+    void *found = atomic_load_explicit(answer, memory_order_relaxed);
+    if (found)
+        return found;
+    CUresult result =
+        driver_has(FUNCTION_cuGetProcAddress_v2)
+            ? REAL(cuGetProcAddress_v2)(variant->base, &found, variant->version, variant->flags,
+                                        &(int){0})
+            : REAL(cuGetProcAddress)(variant->base, &found, variant->version, variant->flags);
+    if (result != CUDA_SUCCESS)
+        return NULL;
+    atomic_store_explicit(answer, found, memory_order_relaxed);
+    return found;
+}
+
+/* The same for a driver that returns other addresses than those that it exports: the variant is the
+ * one for which it returns this very address. */
+static void *hook_of_variant(const char *base, const void *found)
+{
+    const struct variant *at =
+        bsearch(base, variants, VARIANTS, sizeof *variants, compare);
+    while (at && at > variants && strcmp(at[-1].base, base) == 0)
+        at--;
+    for (; at && at < variants + VARIANTS && strcmp(at->base, base) == 0; at++)
+        if (returned_for(at) == found)
+            return functions[at->function].hook;
+    return NULL;
+}
+
+void *hook_of_pointer(const char *base, void *found)
+{
+    void *hook = hook_of_export(base, found);
+    if (hook == NULL)
+        hook = hook_of_variant(base, found);
+    if (hook == NULL && is_base(base))
         hook_count_missing();
     return hook ? hook : found;
 }

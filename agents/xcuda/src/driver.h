@@ -65,6 +65,7 @@ bool hook_missing(const char *name);
 void hook_count_missing(void);
 
 /* What to hand out for a function that cuGetProcAddress found for the base name `base`. It is known
- * by its address, so that versions and flags are the driver's business alone; one that is not known
- * is handed out as it is, and counted if it should have been hooked. */
+ * by its address, which is that of an export or the one that the driver returns for a variant that
+ * we know; so versions and flags are the driver's business alone. One that is not known is handed
+ * out as it is, and counted if it should have been hooked. */
 void *hook_of_pointer(const char *base, void *found);
