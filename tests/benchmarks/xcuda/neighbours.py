@@ -14,12 +14,15 @@ from agents.control_block import ControlBlock, Limits
 from tests.agents.xcuda.running import Runner, Server
 
 TIMED = {"STUB_TIME": "1"}
-REQUESTS = ("--requests", 400, "--period-ms", 10, "--poisson", 1)
-OFFLINE = ("launch", "--threads", 1, "--grid", 400, "--kernel", "step_200us")
+# A request is sixteen kernels on part of the device, 8 ms alone; the training step fills it.
+REQUESTS = (
+    *("--requests", 300, "--period-ms", 30, "--poisson", 1),
+    *("--kernels", 16, "--grid", 600, "--kernel", "serve_500us"),
+)
+OFFLINE = ("launch", "--threads", 1, "--grid", 1000, "--kernel", "step_700us")
 LOOP_S = 60  # longer than any service here answers requests
 SOLO_S = 3
-# What the agent writes for a GPU whose service leaves room: half the launches, short queues.
-LIMITS = Limits(duty_permille=500, inflight_cap=1)
+LIMITS = Limits(duty_permille=430, inflight_cap=1)
 
 
 def measure(runner: Runner, folder: Path, repetitions: int) -> dict[str, object]:
