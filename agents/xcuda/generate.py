@@ -78,8 +78,8 @@ def main(include: str) -> None:
     )
     write(
         HERE / "src" / "variants.inc",
-        "/* VARIANT(base name, version that introduced it, flags that ask for it, exported name): all\n"
-        " * that cuGetProcAddress finds of what is hooked, by base name. */\n",
+        "/* VARIANT(base name, version that introduced it, flags that ask for it, exported name):\n"
+        " * all that cuGetProcAddress finds of what is hooked, by base name. */\n",
         [
             f"VARIANT({it.base}, {it.version}, {flags(it)}, {it.symbol})"
             for it in entry_points

@@ -107,7 +107,7 @@ void batch_open(CUstream stream, uint64_t kernel, int64_t launches)
                                   memory_order_relaxed);
         return;
     }
-    bool begun = BORROWED(cuEventRecord)(bracket->begin, stream) == CUDA_SUCCESS;
+    bool begun = REAL(cuEventRecord)(bracket->begin, stream) == CUDA_SUCCESS;
     bracket->sample =
         (struct sample){kernel, 0, begun ? launches : 0, self.uncovered + launches, 1};
     bracket->stream = stream == CU_STREAM_PER_THREAD ? (CUstream)&self : stream;
@@ -121,7 +121,7 @@ void batch_close(CUstream stream, CUresult result)
     self.bracket = NULL;
     /* An event that was not recorded counts as done. */
     if (result != CUDA_SUCCESS ||
-        BORROWED(cuEventRecord)(bracket->end, stream) != CUDA_SUCCESS)
+        REAL(cuEventRecord)(bracket->end, stream) != CUDA_SUCCESS)
         bracket->sample.sampled = 0;
     bracket->next = atomic_load_explicit(&shared.closed, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&shared.closed, &bracket->next, bracket,
@@ -214,7 +214,7 @@ static void look(const struct limits *limits, uint64_t now_ns)
 {
     int unfinished = 0;
     for (struct bracket **at = &pending; *at && unfinished < LOOK_AHEAD;) {
-        CUresult result = BORROWED(cuEventQuery)((*at)->end);
+        CUresult result = REAL(cuEventQuery)((*at)->end);
         if (result != CUDA_ERROR_NOT_READY) {
             finish(at, result, limits, now_ns);
         } else {

@@ -1,4 +1,5 @@
-/* Copies, fills and what else a stream does besides kernels: they pass the gate, that is all. */
+/* Copies, fills and what else a stream does besides kernels, and events: they pass the gate, that is
+ * all. */
 #include "driver.h"
 #include "gate.h"
 
@@ -6,6 +7,12 @@
     CUresult name parameters                                              \
     {                                                                     \
         CUresult held = enter_stream(ENTRY_COPY, (CUstream)(stream));     \
+        return held != CUDA_SUCCESS ? held : leave(REAL(name) arguments); \
+    }
+#define HOOK_EVENT(name, parameters, arguments, stream)                   \
+    CUresult name parameters                                              \
+    {                                                                     \
+        CUresult held = enter(ENTRY_MEMORY);                              \
         return held != CUDA_SUCCESS ? held : leave(REAL(name) arguments); \
     }
 #define HOOK_LOADER(...)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.agents.xcuda.watching import process_of, until
 
-FATAL = (214, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 806, 807, 809, 810)
+FATAL = (214, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 806, 807, 809, 810, 911)
 ORDINARY = (1, 2, 100, 201, 400, 500, 600, 801, 900, 999)
 PROGRAM = """
     cuda.start()
@@ -45,6 +45,18 @@ def test_an_ordinary_error_is_the_applications_own(xcuda, make_block, code):
     job, codes = start(xcuda, block, code)
     assert codes == str([0, code, 0, 0, 0])
     assert process_of(block, job).fault is None
+
+
+@pytest.mark.parametrize("poll", ["cuEventQuery", "cuStreamQuery", "cuEventRecord"])
+def test_a_fault_is_seen_by_a_program_that_only_polls(xcuda, make_block, poll):
+    block = make_block()
+    job = xcuda.python(
+        f"cuda.start(); cuda.{poll}(0, 0); print('ready', flush=True); time.sleep(60)",
+        ready=True,
+        block=block,
+        env={"STUB_FAIL": f"{poll}:719"},
+    )
+    assert process_of(block, job).fault == 719
 
 
 def test_a_process_with_a_fault_still_stops_in_order(xcuda, make_block):
