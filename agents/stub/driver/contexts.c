@@ -36,6 +36,7 @@ EXPORT CUresult cuInit(unsigned int flags)
     if (process.special & SPECIAL_FORKED)
         return CUDA_ERROR_NOT_INITIALIZED;
     special_clear(SPECIAL_NO_INIT);
+    process_initialised();
     return CUDA_SUCCESS;
 }
 

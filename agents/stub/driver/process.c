@@ -76,6 +76,7 @@ __attribute__((constructor)) static void begin(void)
     const char *path = getenv("STUB_MPS");
     process.timed = number("STUB_TIME", 0) > 0;
     process.trampolines = number("STUB_TRAMPOLINES", 0) > 0;
+    process.hasty = number("STUB_HASTY", 0) > 0;
     process.block_ns = 1e3 * number("STUB_BLOCK_US", 20);
     process.copy_ns_per_byte = 1e9 / ldexp(number("STUB_COPY_GIB_S", 20), 30);
     process.limit_bytes = pinned_limit();
@@ -91,18 +92,25 @@ __attribute__((constructor)) static void begin(void)
     pthread_atfork(NULL, NULL, forked);
 }
 
-/* As a real driver does at exit(): wait, give back, say goodbye. */
+/* What drivers do at exit(): wait, give back, say goodbye. */
 __attribute__((destructor)) static void end(void)
 {
-    if (process.special & SPECIAL_FORKED || process.seat < 0)
+    if (process.special & (SPECIAL_FORKED | SPECIAL_ENDED) || process.seat < 0)
         return;
-    if (!process.server->client[process.seat].error)
+    if (!process.server->client[process.seat].error && !process.hasty)
         streams_finish();
     special_set(SPECIAL_ENDED);
     server_lock(process.server);
     process.server->client[process.seat].contexts = 0;
     server_disconnect(process.server, process.seat);
     server_unlock(process.server);
+}
+
+void process_initialised(void)
+{
+    static atomic_flag registered = ATOMIC_FLAG_INIT;
+    if (process.hasty && !atomic_flag_test_and_set(&registered))
+        atexit(end);
 }
 
 CUresult process_connect(void)

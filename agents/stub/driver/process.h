@@ -26,6 +26,7 @@ enum special {
 struct process {
     _Atomic uint32_t special;
     bool timed;
+    bool hasty;       /* shuts down in an exit handler of cuInit's, and waits for nothing */
     bool trampolines; /* cuGetProcAddress returns none of the exported addresses */
     struct server *server;
     int seat; /* -1 before the first context */
@@ -59,6 +60,9 @@ CUresult enter_special(const char *symbol, enum needs needs);
     } while (0)
 #define ENTER() ENTER_WITH(NEEDS_CONTEXT)
 #define ENTER_UNSAFE() ENTER_WITH(NEEDS_NO_CAPTURE)
+
+/* What cuInit has to do beyond itself. */
+void process_initialised(void);
 
 /* Take the seat for the first context, and tell the server how many there are. */
 CUresult process_connect(void);

@@ -10,6 +10,8 @@
  *   STUB_COPY_GIB_S=N      of the copy engine (20)
  *   STUB_WATCH=BYTES       count every moment at which the device holds more than this
  *   STUB_TRAMPOLINES=1     cuGetProcAddress returns other addresses than those exported
+ *   STUB_HASTY=1           exit() shuts the driver down in a handler that cuInit registers, and
+ *                          what is in flight is lost
  *   STUB_FAIL=NAME:CODE[@N[+]],...   the N-th call of NAME (N and all later ones with `+`, all of
  *                          them without `@`) returns CODE; a fatal code also ends the context and
  *                          is told to the other clients

@@ -16,6 +16,7 @@
 #include "fault.h"
 #include "futex.h"
 #include "gate.h"
+#include "leaving.h"
 #include "once.h"
 #include "signals.h"
 #include "steward.h"
@@ -118,10 +119,12 @@ static CUresult begin(void)
     static once begun;
     if (once_begin(&begun)) {
         if (block_claim() != BLOCK_REFUSED) {
-            if (steward_start())
+            if (steward_start()) {
+                leaving_watch();
                 signals_install();
-            else
+            } else {
                 block_give_up("cannot be followed, since no thread can be started");
+            }
         }
         gate_review(); /* for who has entered already: what is refused now is refused to all */
         once_end(&begun);

@@ -1,6 +1,9 @@
-/* A process that ends by itself waits for its own work first: exit() comes by the destructor, which
- * runs after the application's own, quick_exit() by a handler that was registered before any of the
- * application's, and _exit() and _Exit() are hooks. */
+/* A process that ends by itself waits for its own work first. _exit() and _Exit() are hooks, and
+ * quick_exit() comes by a handler that was registered before any of the application's. exit() comes
+ * by one that is registered when the driver has initialised: a driver that shuts itself down in a
+ * handler of its own registered that before, and so does it after us. */
+#include "leaving.h"
+
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,9 +16,9 @@ __attribute__((constructor)) static void watch_quick_exit(void)
     at_quick_exit(steward_leave);
 }
 
-__attribute__((destructor)) static void at_exit(void)
+void leaving_watch(void)
 {
-    steward_leave();
+    atexit(steward_leave);
 }
 
 PUBLIC _Noreturn void _exit(int status)

@@ -59,6 +59,23 @@ def test_nothing_is_in_flight_however_a_process_ends(xcuda, server, make_block, 
     assert process_of(block, job).phase is Phase.RELEASED
 
 
+@pytest.mark.parametrize("way", ["return", "exit", "exit of another thread"])
+def test_exit_waits_before_the_driver_shuts_itself_down(xcuda, server, make_block, way):
+    end, code = WAYS[way]
+    block = make_block()
+    job = xcuda.python(
+        program("print('ready', flush=True)\n" + end),
+        ready=True,
+        block=block,
+        server=server,
+        env=TIMED | {"STUB_HASTY": "1"},
+    )
+    assert xcuda.finish(job).returncode == code
+    report = server.report()
+    assert (report["exits_released"], report["exits_unsafe"]) == (1, 0)
+    assert process_of(block, job).phase is Phase.RELEASED
+
+
 LAUNCHERS = """
 quick = cuda.kernel("step_20us")
 def work():
