@@ -45,7 +45,7 @@ def test_unknown_online_activity_is_busy_and_not_zero():
     assert settled(90.0, None) == POLICY.duty_unhealthy_percent
 
 
-@pytest.mark.parametrize("state", set(GPU_STATES) - {HEALTHY, GpuState.UNHEALTHY})
+@pytest.mark.parametrize("state", sorted(set(GPU_STATES) - {HEALTHY, GpuState.UNHEALTHY}))
 def test_duty_is_at_its_floor_in_every_other_state(state):
     assert settled(90.0, 0.0, state) == POLICY.duty_floor_percent
 

@@ -48,6 +48,10 @@ class Gpu:
         self.warden = Warden(UUID, self.hands)
         self.now = 100.0
 
+    @property
+    def stage(self) -> Stage:
+        return self.warden.stage
+
     def see(self, card=CARD, mps=MPS, guests=(), for_s=1, **fields) -> Terms:
         for _ in range(round(for_s)):
             ours = Guests(dict(guests), **fields)
@@ -100,9 +104,9 @@ def test_a_fault_is_told_at_once_and_nothing_is_admitted_until_online_is_back(gp
     empty = replace(CARD, online=())
     away = replace(MPS, client_pids=frozenset())
     assert gpu.see(empty, away, for_s=5).hold
-    assert gpu.warden.stage is Stage.READMITTING
+    assert gpu.stage is Stage.READMITTING
     gpu.see(for_s=SETTLE_S + 2)
-    assert gpu.warden.stage is Stage.SOUND
+    assert gpu.stage is Stage.SOUND
     assert gpu.see(for_s=VERIFY_S + 1) == Terms()
 
 

@@ -125,7 +125,7 @@ def test_a_client_is_terminated_without_anyone_waiting(daemon, process):
     daemon.fake("connect", pid)
     watcher = Watcher(Watch(daemon.control))
     watcher.start()
-    until(lambda: watcher.snapshot.client_pids == {pid})
+    until(lambda: watcher.snapshot.client_pids == frozenset({pid}))
     watcher.terminate(pid)
     until(lambda: watcher.snapshot.client_pids == frozenset())
     watcher.stop()
