@@ -28,7 +28,8 @@ from tests.services import postgres_server, redis_server
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "var" / "test"
 APART = tuple(
-    f"--ignore=tests/{folder}" for folder in ("agents/xcuda", "browser", "contract", "demo")
+    f"--ignore=tests/{folder}"
+    for folder in ("agents/stub", "agents/xcuda", "browser", "contract", "demo")
 )
 NO_TESTS_COLLECTED = 5
 # How a stage is told of a service.
@@ -79,7 +80,7 @@ def stages() -> list[Stage]:
         # SQLite and no services: what a developer runs all day. Some wait, so one more than cores.
         pytest("unit", *APART, "-n3", "-m", "not integration and not gpu", deadline_s=480),
         # The C library under real programs on the stand-in driver, built here with gcc.
-        pytest("xcuda", "tests/agents/xcuda", "-n3", deadline_s=360),
+        pytest("xcuda", "tests/agents/xcuda", "tests/agents/stub", "-n3", deadline_s=360),
         # What touches the database, once more on PostgreSQL.
         pytest(
             "postgres", *APART, "-n2", "-m", "django_db and not integration and not gpu",

@@ -48,7 +48,6 @@ class Gpu:
         self.warden = Warden(UUID, self.hands)
         self.now = 100.0
 
-    @property
     def stage(self) -> Stage:
         return self.warden.stage
 
@@ -104,9 +103,9 @@ def test_a_fault_is_told_at_once_and_nothing_is_admitted_until_online_is_back(gp
     empty = replace(CARD, online=())
     away = replace(MPS, client_pids=frozenset())
     assert gpu.see(empty, away, for_s=5).hold
-    assert gpu.stage is Stage.READMITTING
+    assert gpu.stage() is Stage.READMITTING
     gpu.see(for_s=SETTLE_S + 2)
-    assert gpu.stage is Stage.SOUND
+    assert gpu.stage() is Stage.SOUND
     assert gpu.see(for_s=VERIFY_S + 1) == Terms()
 
 
