@@ -26,6 +26,7 @@ _Atomic uint32_t gate_word = 1;
 _Thread_local struct thread self __attribute__((tls_model("initial-exec")));
 
 static _Atomic uint32_t gate_state = GATE_OPEN;
+static _Atomic bool captures_held;
 
 static const bool holds[][3] = {
     [GATE_OPEN] = {false},
@@ -190,6 +191,12 @@ void gate_review(void)
     futex_wake(&gate_word);
 }
 
+void gate_hold_captures(void)
+{
+    atomic_store(&captures_held, true);
+    gate_review();
+}
+
 void gate_pass_self(bool pass)
 {
     self.passes = pass;
@@ -256,6 +263,7 @@ void gate_fork_child(void)
     atomic_store(&self.busy, 0);
     atomic_store(&launching_threads, self.launches);
     atomic_store(&gate_state, GATE_OPEN);
+    atomic_store(&captures_held, false);
     raise_word();
     capture_fork_child();
     graph_fork_child();
@@ -325,6 +333,13 @@ static void run_kept_handlers(void)
     mark_busy(1);
 }
 
+/* What a capture records does not run; and it has to come to its end, before the process can. */
+static bool needed_by_capture(enum entry entry, CUstream stream)
+{
+    return capture_any() && !atomic_load(&captures_held) &&
+           (entry == ENTRY_MEMORY || (stream != NO_STREAM && capture_on(stream)));
+}
+
 /* Waits while the state holds the call back. Only for the outermost call of a thread. */
 static CUresult pass(enum entry entry, CUstream stream, uint32_t *word)
 {
@@ -342,9 +357,7 @@ static CUresult pass(enum entry entry, CUstream stream, uint32_t *word)
                                                    : CUDA_SUCCESS;
         if (state == GATE_SHUT && fault_code() != CUDA_SUCCESS)
             return refuse(fault_code());
-        if (!holds[state][entry])
-            break;
-        if (state != GATE_SHUT && stream != NO_STREAM && capture_on(stream))
+        if (!holds[state][entry] || needed_by_capture(entry, stream))
             break;
         park(*word, SLICE_NS, &slot->frozen_ns);
     }

@@ -140,6 +140,9 @@ enum gate_state gate_current(void);
 /* Limits have changed: every thread asks for a new grant at its next launch. Async-signal-safe. */
 void gate_review(void);
 
+/* Until then even a shut gate lets pass what a capture needs to come to its end. */
+void gate_hold_captures(void);
+
 /* Waits until each other thread has been outside all hooked calls since the gate was last set: what
  * the gate holds back is then in no call. False: the deadline came first. */
 bool gate_quiesce(uint64_t deadline_ns);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "block.h"
+#include "capture.h"
 #include "complain.h"
 #include "contexts.h"
 #include "fork.h"
@@ -26,6 +27,8 @@ static struct {
 } wish;
 
 enum { HANDLED = 1 << 16 };
+
+#define CAPTURE_NS (2 * NS_PER_S) /* that a capture is given to come to its end */
 
 /* Of the walker. */
 static struct {
@@ -54,8 +57,17 @@ static void finish(void)
     futex_wake(&walk.finished);
 }
 
+/* A context of which a stream captures cannot be waited for. */
+static void let_captures_end(void)
+{
+    for (uint64_t until_ns = now_ns() + CAPTURE_NS; capture_any() && now_ns() < until_ns;)
+        nap(NS_PER_MS);
+    gate_hold_captures();
+}
+
 static void walk_out(void)
 {
+    let_captures_end();
     while (!gate_quiesce(now_ns() + STOP_SLICE_NS))
         ;
     contexts_synchronise();

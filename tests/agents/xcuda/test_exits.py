@@ -331,6 +331,37 @@ def test_past_the_deadline_a_process_says_so_and_goes_on_waiting(xcuda, server, 
     assert "past the deadline" in xcuda.finish(job).stderr
 
 
+def test_a_capture_may_come_to_its_end_but_its_graph_is_not_launched(xcuda, server, make_block):
+    block = make_block()
+    job = xcuda.python(
+        """
+        cuda.start()
+        stream = cuda.make("cuStreamCreate", 1)
+        cuda.launch(cuda.kernel("step_30000us"), blocks=1000)
+        cuda.ok("cuStreamBeginCapture_v2", stream, 0)
+        print("ready", flush=True)
+        for _ in range(200):
+            assert cuda.launch(stream=stream) == 0
+            time.sleep(0.001)
+        graph = cuda.read("cuStreamEndCapture", stream)
+        print("ended", flush=True)
+        run = cuda.make("cuGraphInstantiateWithFlags", graph, 0)
+        while True:
+            cuda.cuGraphLaunch(run, stream)
+        """,
+        ready=True,
+        block=block,
+        server=server,
+        env=TIMED,
+    )
+    job.send_signal(signal.SIGTERM)
+    ended = xcuda.finish(job)
+    assert (ended.returncode, ended.stdout) == (STOPPED, "ended\n")
+    report = server.report()
+    assert (report["exits_released"], report["exits_unsafe"]) == (1, 0)
+    assert block.read_slots()[0].launches == 1
+
+
 @pytest.mark.parametrize("mode", ["global", "thread-local", "relaxed"])
 def test_a_capture_that_never_ends_keeps_nobody_from_waiting_for_the_rest(xcuda, server, mode):
     job = xcuda.python(
