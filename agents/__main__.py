@@ -20,9 +20,10 @@ from agents.config import (
     CannotRun,
     Config,
     GpuValues,
-    parse,
 )
 from agents.mps import command as mps
+from agents.settings import command as check_config
+from agents.settings.flags import parse
 from agents.state import StateDirInUse, StateFile
 from agents.wire import cluster as cluster_file
 from agents.wire.cluster import Cluster, ClusterGpu
@@ -161,6 +162,7 @@ def fail(sentence: str) -> int:
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "check-config": check_config.main,
     "enrol": enrol_node,
     "mps": mps.main,
     "off": switch_off,

@@ -19,6 +19,7 @@ from agents.guard import Gpu
 from agents.link import Link
 from agents.mps.side import MpsSide
 from agents.node import Identity, NodeAgent
+from agents.settings import files
 from agents.state import StateFile
 from agents.wire import credentials as credentials_file
 from agents.wire.credentials import Credentials
@@ -98,6 +99,8 @@ class Berth:
 
 def load_credentials(path: Path) -> dict[str, Credentials]:
     """By the name of the node. Raises CannotRun."""
+    if path.exists() and (sentence := files.why_not_trusted(path)):
+        raise CannotRun(sentence)
     try:
         entries = credentials_file.decode(path.read_bytes())
     except OSError as error:

@@ -1,46 +1,39 @@
-"""What this process was asked to run, from its command line."""
+"""Every setting of the agent: its name, type, default, unit and meaning, once and for all.
+
+The command line, the environment, the file, `check-config` and docs/agent.md are made from, or
+tested against, the fields of `Config`.
+"""
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta
 
 from agents.mps.unit import ROOT
 from agents.wire.names import RuntimeKind
 
 DEFAULT_STATE_DIR: Final = Path("/var/lib/muxflow-agent")
 DEFAULT_CREDENTIALS: Final = Path("/etc/muxflow-agent/credentials.json")
-
-DESCRIPTION: Final = """\
-What a GPU node runs for MuxFlow: it watches its GPUs, freezes or evicts offline jobs that harm
-online work, and runs what the console places on it.
-
-  %(prog)s --node NAME --gpus nvml --runtime process ...     one node (this one)
-  %(prog)s --simulate nodes=16,gpus=8 ...        a fleet of simulated nodes in this process
-"""
-EPILOG: Final = """\
-other commands (each has --help):
-  %(prog)s enrol ...    trade a one-time token for this node's credentials
-  %(prog)s off ...      stop sharing on this node, or one GPU of it, without any network
-  %(prog)s preflight    say of each GPU here whether it may be shared, or what forbids it
-  %(prog)s mps ...      make a GPU shareable, step by step, or undo it
-"""
+DEFAULT_FILE: Final = Path("/etc/muxflow-agent/agent.toml")
 
 
 class CannotRun(RuntimeError):
     """What was asked for cannot be run; the text says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(msgspec.Struct, frozen=True):
     nodes: int
     gpus: int
+
+    def __str__(self) -> str:
+        return f"nodes={self.nodes},gpus={self.gpus}"
 
 
 class GpuValues(StrEnum):
@@ -51,240 +44,256 @@ class GpuValues(StrEnum):
     REPLAY = "replay"
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class LogLevel(StrEnum):
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
+class LogFormat(StrEnum):
+    PLAIN = "plain"
+    JSON = "json"
+
+
+class Group(StrEnum):
+    """The headings under which the settings are listed."""
+
+    WHAT = "what to run"
+    WHERE = "where"
+    HOW = "how"
+
+
+def setting(group: Group, expects: str, meaning: str, **more: Any) -> Meta:
+    """`more`: `unit` of a quantity, `metavar` of its flag, and `flag_only` for what belongs to
+    one start of the process and so to no file."""
+    return Meta(description=meaning, extra={"group": group, "expects": expects, **more})
+
+
+Hooks: TypeAlias = dict[str, tuple[str, ...]]
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
     """One run. Without `console` there is only a cluster file to write."""
 
-    simulate: Size | None
-    node: str | None
-    runtime: RuntimeKind
-    cluster: Path | None
-    write_cluster: Path | None
-    console: str
-    credentials: Path
-    state_dir: Path
-    faults: Path | None
-    clock: float
-    seed: int
-    default_command: tuple[str, ...]
-    lifeline_fd: int | None
-    log_level: str
-    gpus: GpuValues = GpuValues.SIMULATED
-    dcgm: str = ""
-    recording: Path | None = None
-    mps_dir: Path = ROOT
-    restart_hooks: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-def parse(arguments: Sequence[str]) -> Config:
-    """Exits with a sentence on stderr when the arguments make no sense together."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    _check(parser, options)
-    return Config(
-        options.simulate,
-        options.node,
-        RuntimeKind(options.runtime),
-        options.cluster,
-        options.write_cluster,
-        options.console,
-        options.credentials.absolute(),
-        options.state_dir.absolute(),
-        options.faults,
-        options.clock,
-        options.seed,
-        tuple(shlex.split(options.default_command)),
-        options.lifeline_fd,
-        options.log_level,
-        GpuValues(options.gpus),
-        options.dcgm,
-        options.recording,
-        options.mps_dir.absolute(),
-        dict(options.restart_hook),
-    )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "muxflow-agent",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add_what(parser.add_argument_group("what to run"))
-    _add_where(parser.add_argument_group("where"))
-    _add_how(parser.add_argument_group("how"))
-    return parser
-
-
-def _add_what(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--simulate",
-        type=size,
-        metavar="nodes=N,gpus=M",
-        help="run N simulated nodes of M GPUs each, all driven by one model of contention",
-    )
-    group.add_argument(
-        "--node",
-        metavar="NAME",
-        help="run this one node: of the cluster file, or this machine with --gpus nvml",
-    )
-    group.add_argument(
-        "--gpus",
-        choices=[values.value for values in GpuValues],
-        default=GpuValues.SIMULATED.value,
-        help="where the GPUs of --node come from: a model of them, the NVIDIA driver of this"
-        " machine, or a recording; default %(default)s",
-    )
-    group.add_argument(
-        "--runtime",
-        choices=[kind.value for kind in RuntimeKind],
-        default=RuntimeKind.SIMULATED.value,
-        help="what runs the jobs of --node: a model of them, or real child processes",
-    )
-    group.add_argument(
-        "--cluster",
-        type=Path,
-        metavar="FILE",
-        help="the cluster to take nodes, GPUs and online services from; --simulate makes one up"
-        " without it",
-    )
-    group.add_argument(
-        "--write-cluster",
-        type=Path,
-        metavar="FILE",
-        help="write the cluster that --simulate and --seed make up, and exit",
-    )
-
-
-def _add_where(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--console", default="", metavar="URL", help="for example ws://127.0.0.1:8000/ws/agent/"
-    )
-    group.add_argument(
-        "--credentials",
-        type=Path,
-        default=DEFAULT_CREDENTIALS,
-        metavar="FILE",
-        help="what `enrol` wrote; default %(default)s",
-    )
-    group.add_argument(
-        "--state-dir",
-        type=Path,
-        default=DEFAULT_STATE_DIR,
-        metavar="DIR",
-        help="what must survive this process: jobs, events, SysMonitor's states;"
-        " default %(default)s",
-    )
-    group.add_argument(
-        "--faults",
-        type=Path,
-        metavar="SOCKET",
-        help="listen here for faults to inject into a simulated fleet",
-    )
-
-
-def _add_how(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--dcgm",
-        default="",
-        metavar="URL",
-        help="SM activity from dcgm-exporter at this address (its interval must be 1 s), or from"
-        " the program: dcgmi. GPUs before Hopper need it",
-    )
-    group.add_argument(
-        "--recording",
-        type=Path,
-        metavar="FILE",
-        help="with --gpus nvml: write all readings there; with --gpus replay: show them again",
-    )
-    group.add_argument(
-        "--mps-dir",
-        type=Path,
-        default=ROOT,
-        metavar="DIR",
-        help="where the MPS control daemons keep their directories, one a GPU; default %(default)s",
-    )
-    group.add_argument(
-        "--restart-hook",
-        type=hook,
-        action="append",
-        default=[],
-        metavar="SERVICE=COMMAND",
-        help="what restarts this online service after a fault of its GPU; for each service once",
-    )
-    group.add_argument(
-        "--clock",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help="seconds of the simulated world in one real second (default 1); sampling, dwell and"
-        " leases stay real",
-    )
-    group.add_argument("--seed", type=int, default=7, help="of the made-up cluster and its noise")
-    group.add_argument(
-        "--default-command",
-        default="",
-        metavar="COMMAND",
-        help="what --runtime process runs for a job that has no command of its own",
-    )
-    group.add_argument(
-        "--lifeline-fd",
-        type=int,
-        metavar="N",
-        help="an inherited pipe: at its end of file this process ends and its jobs are stopped;"
-        " without it jobs outlive the agent and are adopted by the next one",
-    )
-    group.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
-
-
-def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    if (options.simulate is None) == (options.node is None):
-        parser.error("say what to run: --simulate for a simulated fleet, or --node for one node")
-    if options.write_cluster is not None:
-        if options.simulate is None:
-            parser.error("--write-cluster writes what --simulate makes up: give that too")
-        return
-    if not options.console.startswith(("ws://", "wss://")):
-        parser.error("--console must be a ws:// or wss:// address")
-    _check_gpus(parser, options)
-    if options.faults is not None and options.simulate is None:
-        parser.error("--faults is for a simulated fleet: give --simulate")
-    if options.clock <= 0:
-        parser.error("--clock must be over 0")
-
-
-def _check_gpus(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    real = options.gpus != GpuValues.SIMULATED
-    if options.node is not None and options.cluster is None and not real:
-        parser.error(
-            "--node takes simulated GPUs from a cluster file: give --cluster, or --gpus nvml"
-        )
-    if real and (options.node is None or options.runtime != RuntimeKind.PROCESS):
-        parser.error(
-            f"--gpus {options.gpus} is for one real node: give --node and --runtime process"
-        )
-    if options.gpus == GpuValues.REPLAY and options.recording is None:
-        parser.error("--gpus replay shows a recording: give --recording")
-    if not real and (options.dcgm or options.recording is not None):
-        parser.error("--dcgm and --recording are for real GPUs: give --gpus")
-
-
-def hook(text: str) -> tuple[str, tuple[str, ...]]:
-    """`chat=systemctl restart chat`. Raises argparse.ArgumentTypeError."""
-    service, _, command = text.partition("=")
-    try:
-        words = tuple(shlex.split(command))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{command!r} is no command: {error}") from error
-    if not service or not words:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form SERVICE=COMMAND")
-    return service, words
+    simulate: Annotated[
+        Size | None,
+        setting(
+            Group.WHAT,
+            "of the form nodes=16,gpus=8",
+            "run N simulated nodes of M GPUs each, all driven by one model of contention",
+            metavar="nodes=N,gpus=M",
+        ),
+    ] = None
+    node: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        setting(
+            Group.WHAT,
+            "the name of a node",
+            "run this one node: of the cluster file, or this machine with gpus nvml",
+            metavar="NAME",
+        ),
+    ] = None
+    gpus: Annotated[
+        GpuValues,
+        setting(
+            Group.WHAT,
+            "one of simulated, nvml, replay",
+            "where the GPUs of the node come from: a model of them, the NVIDIA driver of this"
+            " machine, or a recording",
+        ),
+    ] = GpuValues.SIMULATED
+    runtime: Annotated[
+        RuntimeKind,
+        setting(
+            Group.WHAT,
+            "one of simulated, process",
+            "what runs the jobs of the node: a model of them, or real child processes",
+        ),
+    ] = RuntimeKind.SIMULATED
+    cluster: Annotated[
+        Path | None,
+        setting(
+            Group.WHAT,
+            "the path of a file",
+            "the cluster to take nodes, GPUs and online services from; a simulated fleet makes one"
+            " up without it",
+            metavar="FILE",
+        ),
+    ] = None
+    write_cluster: Annotated[
+        Path | None,
+        setting(
+            Group.WHAT,
+            "the path of a file",
+            "write the cluster that simulate and seed make up, and exit",
+            metavar="FILE",
+            flag_only=True,
+        ),
+    ] = None
+    console: Annotated[
+        str,
+        setting(
+            Group.WHERE,
+            "a ws:// or wss:// address",
+            "the console, for example wss://muxflow.example/ws/agent/",
+            metavar="URL",
+        ),
+    ] = ""
+    credentials: Annotated[
+        Path,
+        setting(
+            Group.WHERE,
+            "the path of a file",
+            "what enrol wrote: the node's name, token and key; its owner alone may read it",
+            metavar="FILE",
+        ),
+    ] = DEFAULT_CREDENTIALS
+    state_dir: Annotated[
+        Path,
+        setting(
+            Group.WHERE,
+            "the path of a directory",
+            "what must survive this process: jobs, events, SysMonitor's states",
+            metavar="DIR",
+        ),
+    ] = DEFAULT_STATE_DIR
+    faults: Annotated[
+        Path | None,
+        setting(
+            Group.WHERE,
+            "the path of a socket",
+            "listen here for faults to inject into a simulated fleet",
+            metavar="SOCKET",
+        ),
+    ] = None
+    mps_dir: Annotated[
+        Path,
+        setting(
+            Group.WHERE,
+            "the path of a directory",
+            "where the MPS control daemons keep their directories, one a GPU",
+            metavar="DIR",
+        ),
+    ] = ROOT
+    metrics_port: Annotated[
+        Annotated[int, Meta(ge=1, le=65_535)] | None,
+        setting(
+            Group.WHERE,
+            "a port from 1 to 65535",
+            "serve Prometheus metrics on this port of 127.0.0.1; without it nothing listens",
+            metavar="PORT",
+            unit="port",
+        ),
+    ] = None
+    dcgm: Annotated[
+        str,
+        setting(
+            Group.HOW,
+            "an address, or dcgmi",
+            "SM activity from dcgm-exporter at this address (its interval must be 1 s), or from"
+            " the program: dcgmi. GPUs before Hopper need it",
+            metavar="URL",
+        ),
+    ] = ""
+    recording: Annotated[
+        Path | None,
+        setting(
+            Group.HOW,
+            "the path of a file",
+            "with gpus nvml: write all readings there; with gpus replay: show them again",
+            metavar="FILE",
+        ),
+    ] = None
+    default_command: Annotated[
+        tuple[str, ...],
+        setting(
+            Group.HOW,
+            "a command, as in a shell",
+            "what runtime process runs for a job that has no command of its own",
+            metavar="COMMAND",
+        ),
+    ] = ()
+    restart_hooks: Annotated[
+        Hooks,
+        setting(
+            Group.HOW,
+            "of the form SERVICE=COMMAND",
+            "what restarts an online service after a fault of its GPU; once for each service",
+            metavar="SERVICE=COMMAND",
+            flag="restart-hook",
+        ),
+    ] = msgspec.field(default_factory=dict)
+    log_level: Annotated[
+        LogLevel,
+        setting(Group.HOW, "one of DEBUG, INFO, WARNING, ERROR", "the least that is logged"),
+    ] = LogLevel.INFO
+    log_format: Annotated[
+        LogFormat,
+        setting(
+            Group.HOW,
+            "one of plain, json",
+            "lines for people, or one JSON object a line for programs",
+        ),
+    ] = LogFormat.PLAIN
+    clock: Annotated[
+        Annotated[float, Meta(gt=0)],
+        setting(
+            Group.HOW,
+            "a number over 0",
+            "how fast the simulated world goes; sampling, dwell and leases stay real",
+            metavar="X",
+            unit="s/s",
+        ),
+    ] = 1.0
+    seed: Annotated[
+        int, setting(Group.HOW, "an integer", "of the made-up cluster and its noise", metavar="N")
+    ] = 7
+    lifeline_fd: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        setting(
+            Group.HOW,
+            "a file descriptor",
+            "an inherited pipe: at its end of file this process ends and its jobs are stopped;"
+            " without it jobs outlive the agent and are adopted by the next one",
+            metavar="N",
+            flag_only=True,
+        ),
+    ] = None
 
 
 def size(text: str) -> Size:
-    """`nodes=16,gpus=8`. Raises argparse.ArgumentTypeError."""
+    """`nodes=16,gpus=8`. Raises ValueError."""
     match = re.fullmatch(r"nodes=([1-9]\d{0,5}),gpus=([1-9]\d?)", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form nodes=16,gpus=8")
+        raise ValueError(f"{text!r} is not of the form nodes=16,gpus=8")
     return Size(int(match[1]), int(match[2]))
+
+
+def words(text: str) -> tuple[str, ...]:
+    """As a shell takes a command apart. Raises ValueError."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no command: {error}") from error
+
+
+def hook(text: str) -> tuple[str, tuple[str, ...]]:
+    """`chat=systemctl restart chat`. Raises ValueError."""
+    service, _, command = text.partition("=")
+    if not service or not (found := words(command)):
+        raise ValueError(f"{text!r} is not of the form SERVICE=COMMAND")
+    return service, found
+
+
+def hooks(lines: str) -> Hooks:
+    """One hook a line. Raises ValueError."""
+    return dict(hook(line) for line in lines.splitlines() if line)
+
+
+# How a setting that is more than one word is written in a text.
+WRITTEN: Final[Mapping[str, Callable[[str], Any]]] = {
+    "simulate": size,
+    "default_command": words,
+    "restart_hooks": hooks,
+}

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from agents.__main__ import main
-from agents.config import Size, parse
+from agents.config import Size
+from agents.settings.flags import parse
 from agents.wire import cluster as cluster_file
 from agents.wire.names import RuntimeKind
 
@@ -50,7 +51,7 @@ def test_what_restarts_an_online_service():
         (["--node", "node-17", *CONSOLE], "give --cluster"),
         ([*NODE, "--write-cluster", "c.json"], "give that too"),
         ([*NODE, "--faults", "f.sock"], "give --simulate"),
-        ([*NODE, "--clock", "0"], "--clock must be over 0"),
+        ([*NODE, "--clock", "0"], "--clock 0 is not a number over 0"),
         ([*NODE, "--restart-hook", "chat"], "not of the form SERVICE=COMMAND"),
         ([*NODE, "--restart-hook", "chat='x"], "is no command"),
         (["--node", "n", "--gpus", "nvml", *CONSOLE], "--runtime process"),

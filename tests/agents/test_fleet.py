@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from agents import loop
-from agents.config import parse
 from agents.faults_server import serve_faults
 from agents.fleet import CannotRun, Fleet, load_cluster
+from agents.settings.flags import parse
 from agents.state import StateFile
 from agents.wire import cluster as cluster_file
 from agents.wire import faults

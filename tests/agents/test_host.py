@@ -13,9 +13,10 @@ from agents import loop
 from agents.collectors.base import Unavailable
 from agents.collectors.nvml import Nvml
 from agents.collectors.replay import ReplayCollector
-from agents.config import CannotRun, parse
+from agents.config import CannotRun
 from agents.host import Host, own_cards
 from agents.mps import unit
+from agents.settings.flags import parse
 from agents.state import StateFile
 from agents.stub import mps_daemon
 from agents.sysmonitor.signals import POSITIONS
