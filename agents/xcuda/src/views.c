@@ -71,11 +71,20 @@ CUresult cuDeviceTotalMem(unsigned int *total, CUdevice device)
 /* NVML, which some allocators ask instead. What others use of the device stays part of `used`, so
  * that the three figures agree as they do without us. */
 
+/* A process that asks NVML need not use CUDA: then nothing of ours runs in it that would have opened
+ * the block, or would follow its policy. */
+static bool quota_holds(void)
+{
+    block_standing();
+    policy_refresh();
+    return policy_now()->memory_quota_bytes != 0;
+}
+
 CUresult nvmlDeviceGetMemoryInfo(void *device, nvmlMemory_t *memory)
 {
     nvml_ready();
     CUresult result = REAL(nvmlDeviceGetMemoryInfo)(device, memory);
-    if (result == CUDA_SUCCESS && policy_now()->memory_quota_bytes) {
+    if (result == CUDA_SUCCESS && quota_holds()) {
         memory->total = seen_total(memory->total);
         memory->free = lower(seen_free(memory->free), memory->total);
         memory->used = memory->total - memory->free;
@@ -87,7 +96,7 @@ CUresult nvmlDeviceGetMemoryInfo_v2(void *device, nvmlMemory_v2_t *memory)
 {
     nvml_ready();
     CUresult result = REAL(nvmlDeviceGetMemoryInfo_v2)(device, memory);
-    if (result == CUDA_SUCCESS && policy_now()->memory_quota_bytes) {
+    if (result == CUDA_SUCCESS && quota_holds()) {
         memory->total = seen_total(memory->total);
         memory->free = lower(seen_free(memory->free), memory->total);
         memory->used = memory->total - memory->free;

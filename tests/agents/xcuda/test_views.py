@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from agents.control_block import Limits
+
 VIEWS = """
 cuda.start()
 nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -96,6 +98,31 @@ def test_processes_of_a_job_see_one_memory(xcuda, make_block, server):
     assert other.poll() is None
     assert told["cuda"] == [724, 1024, 1024]
     assert told["nvml"] == [1024, 724, 300]
+
+
+def test_a_process_that_asks_nvml_alone_sees_the_quota_and_its_changes(xcuda, make_block):
+    """The parent of a server's workers does, and never touches CUDA."""
+    block = make_block(memory_quota_bytes=1 << 30)
+    job = xcuda.python(
+        """
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        nvml.nvmlInit_v2()
+        device, memory = c_void_p(), (c_uint64 * 3)()
+        nvml.nvmlDeviceGetHandleByIndex_v2(0, byref(device))
+        seen = []
+        for line in ("ready", "again"):
+            assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == 0
+            seen.append(memory[0] // MIB)
+            print(line, flush=True)
+            time.sleep(1)
+        tell(seen=seen)
+        """,
+        ready=True,
+        block=block,
+    )
+    block.set_policy(Limits(memory_quota_bytes=2 << 30))
+    assert xcuda.finish(job).told == {"seen": [1024, 2048]}
+    assert block.read_slots() == []
 
 
 def test_a_failed_view_is_left_as_the_driver_made_it(xcuda, make_block):
