@@ -149,6 +149,7 @@ typedef struct CUmemLocation {
 } CUmemLocation;
 
 #define CU_MEM_LOCATION_TYPE_DEVICE 1
+#define CU_MEM_ALLOCATION_TYPE_MANAGED 2
 
 typedef struct CUmemPoolProps {
     int allocType;

@@ -205,7 +205,8 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
     if (result != CUDA_SUCCESS)
         return result;
     result = REAL(cuMemPoolCreate)(pool, properties);
-    if (result == CUDA_SUCCESS && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    if (result == CUDA_SUCCESS && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE &&
+        properties->allocType != CU_MEM_ALLOCATION_TYPE_MANAGED) /* that may move to the device */
         pool_set_on_host(*pool);
     return leave(result);
 }

@@ -15,8 +15,8 @@ from ctypes import c_char
 def properties(location=1):
     return (c_int * 8)(1, 0, location, 0)
 
-def pool(location=1):
-    return cuda.make("cuMemPoolCreate", (c_int * 24)(1, 0, location, 0))
+def pool(location=1, kind=1):
+    return cuda.make("cuMemPoolCreate", (c_int * 24)(kind, 0, location, 0))
 
 def array(width, height=0, depth=0, flags=0):
     return (c_size_t * 5)(width, height, depth, 1 << 32 | 1, flags)
@@ -278,6 +278,22 @@ time.sleep(60)
     [slot] = block.read_slots()
     assert slot.host_bytes == 100 << 20
     assert block.used_bytes() == 0
+
+
+@pytest.mark.parametrize(("location", "kind", "charged"), [(2, 1, 0), (2, 2, 8), (0, 2, 8)])
+def test_a_pool_of_the_host_is_free_unless_it_is_managed(
+    xcuda, make_block, location, kind, charged
+):
+    told = xcuda.python(
+        f"""{KINDS}
+of = pool({location}, kind={kind})
+before = free_mib()
+cuda.make("cuMemAllocFromPoolAsync", 8 * MIB, of, 0)
+tell(charged=before - free_mib())
+""",
+        block=make_block(memory_quota_bytes=QUOTA),
+    )
+    assert told == {"charged": charged}
 
 
 def test_each_kind_is_shown_by_itself(xcuda, make_block):
