@@ -28,6 +28,7 @@ static struct {
 
 enum { HANDLED = 1 << 16 };
 
+#define STACK_LARGE_BYTES (16 << 20)
 #define CAPTURE_NS (2 * NS_PER_S) /* that a capture is given to come to its end */
 
 /* Of the walker. */
@@ -218,24 +219,30 @@ void steward_leave(void)
 
 /* --- starting -------------------------------------------------------------------------------- */
 
-/* A thread inherits the signal mask of the one that starts it. */
-static bool start_thread(void *(*body)(void *), size_t stack_bytes)
+static bool try_start(void *(*body)(void *), size_t stack_bytes)
 {
     pthread_t thread;
     pthread_attr_t attributes;
-    uint64_t all = UINT64_MAX, before;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, stack_bytes);
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
     bool started = pthread_create(&thread, &attributes, body, NULL) == 0;
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
     pthread_attr_destroy(&attributes);
     return started;
 }
 
-/* The stacks hold the thread-local data of every loaded library too, and the walker's the driver's
- * frames; what is not touched costs nothing. */
+/* A thread inherits the signal mask of the one that starts it. Its stack holds the thread-local data
+ * of every loaded library too, however much that is; what is not touched costs nothing. */
+static bool start_thread(void *(*body)(void *), size_t stack_bytes)
+{
+    uint64_t all = UINT64_MAX, before;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+    bool started = try_start(body, stack_bytes) || try_start(body, STACK_LARGE_BYTES);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    return started;
+}
+
+/* The walker's stack holds the driver's frames. */
 static bool start(void)
 {
     fork_watch();

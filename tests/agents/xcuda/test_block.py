@@ -55,6 +55,31 @@ def test_a_slot_says_when_cuda_began_and_which_policy_holds(xcuda, block):
     assert (process.phase, process.signal, process.fault, process.stuck) == (None,) * 3 + (False,)
 
 
+LARGE_THREADS = """
+#include <unistd.h>
+__thread char data[4 << 20];
+int cuInit(unsigned int flags);
+int main(void)
+{
+    data[1] = (char)cuInit(0);
+    write(1, "ready\\n", 6);
+    pause();
+    return data[1];
+}
+"""
+
+
+def test_a_program_with_much_thread_local_data_is_followed_too(xcuda, library, block, tmp_path):
+    """Every thread has that data on its stack, ours as well."""
+    source, program = tmp_path / "large.c", tmp_path / "large"
+    source.write_text(LARGE_THREADS)
+    stub = ["-L", library.parent / "stub", "-l:libcuda.so.1"]
+    subprocess.run(["gcc", "-w", "-o", program, source, *stub], check=True)
+    job = xcuda.start([str(program)], block=block)
+    block.set_policy(Limits(mode=Mode.EXIT))
+    assert xcuda.finish(job).returncode == 143
+
+
 def fill(block: ControlBlock, owner: int) -> None:
     namespace = Path("/proc/self/ns/pid").stat().st_ino & 0xFFFFFFFF
     for slot in range(SLOTS):
