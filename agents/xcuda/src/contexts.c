@@ -269,6 +269,9 @@ CUresult cuGreenCtxCreate(CUgreenCtx *green, void *resources, CUdevice device, u
 CUresult cuGreenCtxDestroy(CUgreenCtx green)
 {
     ENTER();
+    CUcontext context = NULL;
+    if (REAL(cuCtxFromGreenCtx)(&context, green) == CUDA_SUCCESS)
+        batch_forget_context(context);
     CUresult result = REAL(cuGreenCtxDestroy)(green);
     if (result == CUDA_SUCCESS)
         drop(SORT_GREEN, green);
