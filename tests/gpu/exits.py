@@ -15,7 +15,7 @@ from tests.gpu.machine import Machine, loop, process_of
 
 MIB = 1 << 20
 LEFT_BYTES = 256 * MIB  # what a driver may keep for itself after a client has gone
-KINDS = ("launch", "copy", "graph", "alloc")
+KINDS = ("launch", "copy", "graph", "alloc", "poll", "capture")
 GENTLE = (signal.SIGTERM, signal.SIGINT)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.gpu.exits import exits, kill, terminate
 from tests.gpu.figure import Figure
+from tests.gpu.habits import habits
 from tests.gpu.limits import GIB, cost, duty, freeze, neighbours, quota, rate
 from tests.gpu.machine import Machine, Step
 from tests.gpu.pytorch import training
@@ -33,6 +34,7 @@ STEPS: dict[str, Step] = {
     "build": build,
     "device": find_device,
     "mps": start_mps,
+    "habits": habits,
     "resolve": resolve,
     "runtime": runtime,
     "quota": quota,

@@ -5,10 +5,13 @@
  *   worker resolve FILE             where each line of FILE leads: `S symbol`, or a request to
  *                                   cuGetProcAddress, `R name version flags`
  *   worker cost KIND                thread CPU time of one `launch`, or of one `alloc` and free
+ *   worker habits                   what the documentation of drivers leaves open, and what the
+ *                                   calls cost that xCUDA adds
  *   worker quota BYTES              half of it and too much of it, by every kind of allocation
  *   worker runtime LIBRARY BYTES    the same through the CUDA runtime in LIBRARY
  *   worker run KIND MICROSECONDS    kernels of that length, until its standard input ends:
- *                                   launch, sync, copy, graph, alloc, or latency: one each 5 ms
+ *                                   launch, sync, copy, graph, alloc, poll, capture, or latency:
+ *                                   one each 5 ms
  *
  * Exit status 4: there is no GPU to work with; 3: a call failed, and a line says which.
  */
@@ -259,6 +262,95 @@ static int show_cost(const char *kind)
     return 0;
 }
 
+/* --- habits ------------------------------------------------------------------------------------- */
+
+static CUevent first_event, second_event;
+
+static void record_event(void)
+{
+    CHECK(cuEventRecord, (CUevent, CUstream), first_event, work.stream);
+}
+
+static void query_event(void)
+{
+    CHECK(cuEventQuery, (CUevent), first_event);
+}
+
+static void measure_events(void)
+{
+    float ms;
+    CHECK(cuEventElapsedTime, (float *, CUevent, CUevent), &ms, first_event, second_event);
+}
+
+static void ask_for_capture(void)
+{
+    CUstreamCaptureStatus status;
+    CHECK(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus *), work.stream, &status);
+}
+
+static void ask_pool(void)
+{
+    CUmemoryPool pool;
+    uint64_t held;
+    CHECK(cuDeviceGetMemPool, (CUmemoryPool *, CUdevice), &pool, 0);
+    CHECK(cuMemPoolGetAttribute, (CUmemoryPool, int, void *), pool,
+          CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held);
+}
+
+static double call_ns(void (*call)(void))
+{
+    call();
+    wait_stream();
+    uint64_t began_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (int i = 0; i < QUEUE; i++)
+        call();
+    double each_ns = (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns) / QUEUE;
+    wait_stream();
+    return each_ns;
+}
+
+static void make_events(void)
+{
+    CHECK(cuEventCreate, (CUevent *, unsigned), &first_event, 0);
+    CHECK(cuEventCreate, (CUevent *, unsigned), &second_event, 0);
+    CHECK(cuEventRecord, (CUevent, CUstream), first_event, work.stream);
+    CHECK(cuEventRecord, (CUevent, CUstream), second_event, work.stream);
+    wait_stream();
+}
+
+/* Whether a context can be waited for while a thread captures, as who releases it would. */
+static void show_wait_beside_capture(void)
+{
+    int relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUgraph graph = NULL;
+    CHECK(cuStreamBeginCapture_v2, (CUstream, int), work.stream, 0);
+    CHECK(cuThreadExchangeStreamCaptureMode, (int *), &relaxed);
+    int waited = CALL(cuCtxSynchronize, (void));
+    CHECK(cuThreadExchangeStreamCaptureMode, (int *), &relaxed);
+    int ended = CALL(cuStreamEndCapture, (CUstream, CUgraph *), work.stream, &graph);
+    printf("{\"wait_beside_capture\": %d, \"capture_ended\": %d}\n", waited, ended);
+}
+
+/* Registered before cuInit, so it runs after what cuInit registers. */
+static void show_driver_at_exit(void)
+{
+    printf("{\"at_exit\": %d}\n", (int)CALL(cuCtxSynchronize, (void)));
+    fflush(stdout);
+}
+
+static int show_habits(void)
+{
+    atexit(show_driver_at_exit);
+    prepare(1, 1);
+    make_events();
+    printf("{\"record_ns\": %.0f, \"query_ns\": %.0f, \"elapsed_ns\": %.0f, "
+           "\"capturing_ns\": %.0f, \"pool_ns\": %.0f}\n",
+           call_ns(record_event), call_ns(query_event), call_ns(measure_events),
+           call_ns(ask_for_capture), call_ns(ask_pool));
+    show_wait_beside_capture();
+    return 0;
+}
+
 static void wait_for_input_to_end(void)
 {
     printf("{\"waits\": true}\n");
@@ -421,6 +513,39 @@ static void capture_graph(void)
           graph, 0);
 }
 
+static void *poll_for_ever(void *unused)
+{
+    CUresult (*query)(CUevent) = find("cuEventQuery");
+    while (query(first_event) != CUDA_ERROR_DEINITIALIZED)
+        ;
+    return unused;
+}
+
+/* As the watchdogs of communication libraries do. */
+static void start_polling(void)
+{
+    pthread_t poller;
+    make_events();
+    pthread_create(&poller, NULL, poll_for_ever, NULL);
+}
+
+static void launch_and_poll(void)
+{
+    CUresult (*query)(CUstream) = find("cuStreamQuery");
+    launch();
+    CHECK(cuEventRecord, (CUevent, CUstream), second_event, work.stream);
+    while (query(work.stream) == CUDA_ERROR_NOT_READY)
+        ;
+}
+
+static void capture_and_launch(void)
+{
+    capture_graph();
+    launch_graph();
+    wait_stream();
+    CHECK(cuGraphExecDestroy, (CUgraphExec), work.graph);
+}
+
 static void make_buffers(void)
 {
     CHECK(cuMemAlloc_v2, (CUdeviceptr *, size_t), &work.memory, COPY_BYTES);
@@ -436,6 +561,8 @@ static const struct {
     {"copy", copy_once, make_buffers},
     {"graph", launch_graph, capture_graph},
     {"alloc", allocate_around_launch, NULL},
+    {"poll", launch_and_poll, start_polling},
+    {"capture", capture_and_launch, NULL},
     {"latency", launch_each_5_ms, NULL},
 };
 
@@ -480,13 +607,15 @@ int main(int count, char **argument)
         return resolve(argument[2]);
     if (count == 3 && !strcmp(argument[1], "cost"))
         return show_cost(argument[2]);
+    if (count == 2 && !strcmp(argument[1], "habits"))
+        return show_habits();
     if (count == 3 && !strcmp(argument[1], "quota"))
         return try_quota(strtoull(argument[2], NULL, 10));
     if (count == 4 && !strcmp(argument[1], "runtime"))
         return try_runtime(argument[2], strtoull(argument[3], NULL, 10));
     if (count == 4 && !strcmp(argument[1], "run"))
         return run(argument[2], (unsigned)strtoul(argument[3], NULL, 10));
-    fprintf(stderr, "usage: worker device | resolve FILE | cost KIND | quota BYTES | "
+    fprintf(stderr, "usage: worker device | resolve FILE | cost KIND | habits | quota BYTES | "
                     "runtime LIBRARY BYTES | run KIND MICROSECONDS\n");
     return 2;
 }

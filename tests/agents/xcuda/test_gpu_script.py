@@ -22,9 +22,9 @@ def try_steps(*options: str) -> dict[str, Any]:
 
 
 def test_its_steps_pass_on_the_stand_in_driver(library):
-    tried = try_steps("--stub", "--steps", "resolve", "quota", "freeze")
+    tried = try_steps("--stub", "--steps", "habits", "resolve", "quota", "freeze")
     assert {name: it["result"] for name, it in tried["steps"].items()} == dict.fromkeys(
-        ("build", "device", "mps", "resolve", "quota", "freeze"), "ok"
+        ("build", "device", "mps", "habits", "resolve", "quota", "freeze"), "ok"
     )
     assert tried["steps"]["resolve"]["requests"] > 1000
 
