@@ -31,7 +31,7 @@ from agents.stopping import StopAction, StopActionKind, Stopped
 from agents.sysmonitor.monitor import Action as Verdict
 from agents.wire.ids import uuid7
 from agents.wire.messages import DesiredPlacement, PlacementStatus
-from agents.wire.names import EndReason, EventKind, Origin, Phase, PlacementState
+from agents.wire.names import Checkpoint, EndReason, EventKind, Origin, Phase, PlacementState
 from agents.wire.policy import AgentPolicy
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ class Guests:
                 guest = recovered(record)
                 self._guests[guest.placement_id] = guest
                 self.observe(guest, now)
+                guest.frozen = guest.facts.frozen
 
     def __iter__(self) -> Iterator[Guest]:
         return iter(tuple(self._guests.values()))
@@ -237,7 +238,7 @@ class Guests:
         runtime, placement_id = self._runtime, guest.placement_id
         match action.kind:
             case StopActionKind.SEND_SIGTERM:
-                runtime.sigterm(placement_id)
+                runtime.sigterm(placement_id, _window_s(guest))
                 self._note_signalled(guest)
             case StopActionKind.FLOOR_DUTY:
                 runtime.set_duty(placement_id, policy.duty_floor_percent)
@@ -359,6 +360,13 @@ class Guests:
             eviction_id=eviction_id,
             data=data,
         )
+
+
+def _window_s(guest: Guest) -> float:
+    """What is left of the time in which its launches may pass for it to save."""
+    if guest.stop is None or guest.placement.checkpoint is Checkpoint.NONE:
+        return 0.0
+    return max(0.0, guest.stop.grace_left_s)
 
 
 def _evidence(action: Verdict) -> dict[str, Any]:

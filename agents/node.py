@@ -122,6 +122,7 @@ class NodeAgent:
                 guest.placement.sm_share_percent,
                 guest.facts.pid,
                 guest.facts.started_ticks,
+                pids=guest.facts.pids,
             )
             for guest in self._guests
         )
@@ -135,6 +136,7 @@ class NodeAgent:
 
     def sample(self, now: float) -> None:
         """One local sample of every GPU; jobs on a GPU that needs it are held or evicted."""
+        self._runtime.beat()
         dt_s, self._sampled_at = now - self._sampled_at, now
         reading: NodeReading | None = None
         with self._contained():  # a source that fails has no data: guards go blind, stops go on

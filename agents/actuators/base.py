@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Protocol
 
+from agents.mps.control import Place
 from agents.wire.messages import DesiredPlacement
 from agents.wire.names import RuntimeKind
 
@@ -40,6 +42,10 @@ class JobFacts:
     `gated`, `quiesced`, `released` stay true for a runtime that cannot hold launches (see
     `stopping.Seen`). `started_ticks` is when `pid` began, in clock ticks since boot: together they
     name one process for ever.
+
+    Of a job under xCUDA: `frozen`, its launches are held; `pids`, its live processes that use
+    CUDA; `coverage`, how many of those that use CUDA are under it; `unlimited`, why the job runs
+    without limits, "" when it does not; `remarks`, what a person should know, a sentence each.
     """
 
     condition: Condition
@@ -57,11 +63,16 @@ class JobFacts:
     quiesced: bool = True
     released: bool = True
     started_ticks: int | None = None
+    frozen: bool = False
+    pids: frozenset[int] = frozenset()
+    coverage: tuple[int, int] | None = None
+    unlimited: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What in fact bounds a job; None where nothing does."""
+    """What in fact bounds a job, in all of its processes; None where nothing does, or not yet."""
 
     sm_share_percent: float | None = None
     duty_percent: float | None = None
@@ -70,6 +81,17 @@ class Limits:
 
 class StartFailed(RuntimeError):
     """The runtime could not even try; the text says why. The job never ran."""
+
+
+class Clients(Protocol):
+    """The MPS control daemons of a node, by the UUID of their GPU."""
+
+    def __contains__(self, gpu_uuid: str) -> bool: ...
+
+    def place(self, gpu_uuid: str) -> Place: ...
+
+    def terminate_client(self, gpu_uuid: str, pids: Iterable[int]) -> None:
+        """Never waits; what is no client of that GPU's daemon is left alone."""
 
 
 class Runtime(Protocol):
@@ -91,13 +113,20 @@ class Runtime(Protocol):
 
     def limits(self, placement_id: str) -> Limits: ...
 
+    def beat(self) -> None:
+        """The agent is alive; called several times a second. Jobs are slowed, then held, without
+        it."""
+
     def set_duty(self, placement_id: str, percent: float) -> None: ...
+
+    def set_memory_quota(self, placement_id: str, memory_quota_bytes: int) -> None: ...
 
     def freeze(self, placement_id: str) -> None: ...
 
     def thaw(self, placement_id: str) -> None: ...
 
-    def sigterm(self, placement_id: str) -> None: ...
+    def sigterm(self, placement_id: str, grace_s: float) -> None:
+        """Asks the job to save and exit; `grace_s` is how long launches may pass for that."""
 
     def gate(self, placement_id: str) -> None: ...
 

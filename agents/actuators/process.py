@@ -6,6 +6,9 @@ The contract with a job, all of it optional for the job:
   {"work_done_s", "saved_work_s", "progress", "throughput"} (GPU-seconds; 0..1; 0..1);
 * TERM asks it to save its work at its next step boundary and to exit;
 * `MUXFLOW_RESUME_WORK_S` is the saved work it should go on from.
+
+Where the node has libxcuda.so it is preloaded into every process of the job, which then keeps to
+the limits of its control block (docs/xcuda.md); without it nothing but MPS limits a job.
 """
 
 from __future__ import annotations
@@ -25,9 +28,14 @@ from typing import Any, Final
 import msgspec
 
 from agents import supervisor
-from agents.actuators.base import Capability, Condition, JobFacts, Limits, StartFailed
+from agents.actuators import reins
+from agents.actuators.base import Capability, Clients, Condition, JobFacts, Limits, StartFailed
+from agents.actuators.statement import Statement
+from agents.actuators.xcuda import Leash, Leashes, XcudaSettings
+from agents.control_block import BlockError
+from agents.mps import client
 from agents.wire.messages import DesiredPlacement
-from agents.wire.names import RuntimeKind
+from agents.wire.names import Phase, RuntimeKind
 
 # What of the agent's own environment a job sees; secrets of the agent are not in it.
 INHERITED: Final = ("PATH", "HOME", "LANG", "USER", "TMPDIR", "LD_LIBRARY_PATH")
@@ -48,7 +56,8 @@ class ProcessSettings:
 
     `default_command` runs for a job that brings no command of its own. `lifeline_fd` is the
     reading end of a pipe: when its last writer dies the jobs are stopped with `lifeline_grace_s`.
-    `world_clock` is told to the job: seconds of its world in one real second.
+    `world_clock` is told to the job: seconds of its world in one real second. `xcuda` None: jobs
+    run without limits of ours.
     """
 
     directory: Path
@@ -57,16 +66,32 @@ class ProcessSettings:
     lifeline_grace_s: float = 5.0
     log_bytes: int = supervisor.LOG_BYTES
     world_clock: float = 1.0
+    xcuda: XcudaSettings | None = None
+
+
+UNDER_XCUDA: Final = frozenset({Capability.FREEZE, Capability.DUTY, Capability.MEMORY_QUOTA})
+UNDER_MPS: Final = frozenset({Capability.SM_SHARE, Capability.TERMINATE_CLIENT})
 
 
 class ProcessRuntime:
-    """Real child processes. There is no freeze, no duty and no limit without xCUDA or MPS."""
+    """Real child processes. There is no freeze, no duty and no quota without xCUDA, and no SM
+    share without MPS."""
 
     kind = RuntimeKind.PROCESS
-    capabilities: frozenset[Capability] = frozenset()
 
-    def __init__(self, settings: ProcessSettings, gpu_uuids: Mapping[int, str]) -> None:
-        self._settings, self._gpu_uuids = settings, gpu_uuids
+    def __init__(
+        self,
+        settings: ProcessSettings,
+        gpu_uuids: Mapping[int, str],
+        clients: Clients | None = None,
+    ) -> None:
+        """`clients`: the MPS control daemons of this node, None where there are none."""
+        self._settings, self._gpu_uuids, self._clients = settings, gpu_uuids, clients
+        self._leashes = None if settings.xcuda is None else Leashes(settings.xcuda)
+        self.capabilities: frozenset[Capability] = (
+            UNDER_XCUDA if self._leashes is not None else frozenset()
+        ) | (UNDER_MPS if clients is not None else frozenset())
+        self._placements: dict[str, DesiredPlacement] = {}
         self._supervisors: dict[str, int] = {}
         self._progress: dict[str, Progress] = {}
         self._signalled: set[str] = set()
@@ -85,11 +110,17 @@ class ProcessRuntime:
             self._supervisors[placement.placement_id] = self._launch(directory)
         except OSError as error:
             raise StartFailed(f"cannot start a supervisor in {directory}: {error}") from error
+        except (BlockError, ValueError) as error:
+            raise StartFailed(str(error)) from error
+        self._placements[placement.placement_id] = placement
 
     def adopt(self, placement: DesiredPlacement) -> None:
         """Closes the directory to a supervisor that is only now on its way, unless one holds it."""
         directory = self._directory(placement.placement_id)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._placements[placement.placement_id] = placement
+        if self._leashes is not None:
+            self._leashes.adopt(placement, directory)
         with (directory / "lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,19 +136,77 @@ class ProcessRuntime:
         # Read after the supervisor was seen dead, so that its last word is not missed.
         ended = _read(directory / "exit.json")
         if ended is not None:
-            return self._ended(ended, placement_id)
+            return self._told(self._ended(ended, placement_id), placement_id, now)
         if started is None:
             return _not_yet(directory, watched)
         if not watched and not _held(directory):
             return JobFacts(Condition.VANISHED, why="its supervisor is gone with no exit status")
-        return self._alive(started, placement_id, unattended=not watched)
+        if self._leashes is not None:
+            root_pid = started["supervisor_pid" if watched else "pid"]
+            self._leashes.look_for_others(placement_id, root_pid, now)
+        alive = self._alive(started, placement_id, unattended=not watched)
+        return self._told(alive, placement_id, now)
 
     def limits(self, placement_id: str) -> Limits:
-        return Limits()
+        placement, leash = self._placements.get(placement_id), self._leash(placement_id)
+        share = None
+        if placement is not None and self._is_mps(placement):
+            share = placement.sm_share_percent
+        if leash is None or leash.effective is None:
+            return Limits(share)
+        duty_percent = leash.effective.duty_permille / reins.PERMILLE_PER_PERCENT
+        return Limits(share, duty_percent, leash.effective.memory_quota_bytes)
 
-    def sigterm(self, placement_id: str) -> None:
+    def statements(self) -> dict[str, tuple[int, Statement]]:
+        """The GPU of each job under xCUDA, and what its processes said at the last look."""
+        leashes = () if self._leashes is None else self._leashes.items()
+        return {
+            placement_id: (self._placements[placement_id].gpu_index, leash.statement)
+            for placement_id, leash in leashes
+            if placement_id in self._placements
+        }
+
+    def beat(self) -> None:
+        if self._leashes is not None:
+            self._leashes.beat()
+
+    def set_duty(self, placement_id: str, percent: float) -> None:
+        if leash := self._leash(placement_id):
+            leash.change(lambda limits: reins.with_duty(limits, percent, told=leash.told))
+
+    def set_memory_quota(self, placement_id: str, memory_quota_bytes: int) -> None:
+        if leash := self._leash(placement_id):
+            leash.change(lambda limits: reins.with_quota(limits, memory_quota_bytes))
+
+    def freeze(self, placement_id: str) -> None:
+        if leash := self._leash(placement_id):
+            leash.change(reins.frozen)
+
+    def thaw(self, placement_id: str) -> None:
+        if leash := self._leash(placement_id):
+            leash.change(lambda limits: reins.thawed(limits, told=leash.told))
+
+    def sigterm(self, placement_id: str, grace_s: float) -> None:
+        if leash := self._leash(placement_id):
+            leash.tell(grace_s)
         self._signalled.add(placement_id)
         self._signal(placement_id, signal.SIGTERM, signal.SIGTERM)
+
+    def gate(self, placement_id: str) -> None:
+        """Each process goes the whole way from here: gate, quiesce, release, exit."""
+        if leash := self._leash(placement_id):
+            leash.change(reins.leaving)
+
+    def quiesce(self, placement_id: str) -> None: ...
+
+    def release(self, placement_id: str) -> None: ...
+
+    def terminate_client(self, placement_id: str) -> None:
+        placement, leash = self._placements.get(placement_id), self._leash(placement_id)
+        if placement is not None and leash is not None and self._is_mps(placement):
+            uuid = self._gpu_uuids[placement.gpu_index]
+            if self._clients is not None:
+                self._clients.terminate_client(uuid, leash.statement.pids)
 
     def kill(self, placement_id: str) -> None:
         self._signal(placement_id, signal.SIGQUIT, signal.SIGKILL)
@@ -127,25 +216,21 @@ class ProcessRuntime:
         if launched is not None:
             os.waitpid(launched, os.WNOHANG)
         self._progress.pop(placement_id, None)
+        self._placements.pop(placement_id, None)
         self._signalled.discard(placement_id)
+        if self._leashes is not None:
+            self._leashes.forget(placement_id)
         shutil.rmtree(self._directory(placement_id), ignore_errors=True)
-
-    def set_duty(self, placement_id: str, percent: float) -> None: ...
-
-    def freeze(self, placement_id: str) -> None: ...
-
-    def thaw(self, placement_id: str) -> None: ...
-
-    def gate(self, placement_id: str) -> None: ...
-
-    def quiesce(self, placement_id: str) -> None: ...
-
-    def release(self, placement_id: str) -> None: ...
-
-    def terminate_client(self, placement_id: str) -> None: ...
 
     def _directory(self, placement_id: str) -> Path:
         return self._settings.directory / placement_id
+
+    def _leash(self, placement_id: str) -> Leash | None:
+        return None if self._leashes is None else self._leashes.get(placement_id)
+
+    def _is_mps(self, placement: DesiredPlacement) -> bool:
+        uuid = self._gpu_uuids[placement.gpu_index]
+        return self._clients is not None and uuid in self._clients
 
     def _spec(self, placement: DesiredPlacement, command: tuple[str, ...]) -> supervisor.Spec:
         return {
@@ -158,7 +243,7 @@ class ProcessRuntime:
 
     def _environment(self, placement: DesiredPlacement) -> dict[str, str]:
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        return inherited | {
+        told = {
             "CUDA_VISIBLE_DEVICES": self._gpu_uuids[placement.gpu_index],
             "MUXFLOW_PLACEMENT_ID": placement.placement_id,
             "MUXFLOW_JOB": placement.job_name,
@@ -167,6 +252,21 @@ class ProcessRuntime:
             "MUXFLOW_RESUME_WORK_S": str(placement.resume_work_s),
             "MUXFLOW_WORLD_CLOCK": str(self._settings.world_clock),
         }
+        return inherited | told | self._mps(placement) | self._xcuda(placement)
+
+    def _mps(self, placement: DesiredPlacement) -> dict[str, str]:
+        """Raises ValueError for limits that no client can be started with."""
+        if self._clients is None or not self._is_mps(placement):
+            return {}
+        place = self._clients.place(self._gpu_uuids[placement.gpu_index])
+        limits = client.ClientLimits(placement.sm_share_percent, placement.memory_quota_bytes)
+        return client.environment(place, limits)
+
+    def _xcuda(self, placement: DesiredPlacement) -> dict[str, str]:
+        """Raises BlockError."""
+        if self._leashes is None:
+            return {}
+        return self._leashes.create(placement, self._directory(placement.placement_id))
 
     def _launch(self, directory: Path) -> int:
         lifeline = self._settings.lifeline_fd
@@ -211,6 +311,28 @@ class ProcessRuntime:
             started_ticks=started["pid_ticks"],
         )
         return self._with_progress(facts, placement_id)
+
+    def _told(self, facts: JobFacts, placement_id: str, now: float) -> JobFacts:
+        """With what the processes of the job say in its control block."""
+        leash = self._leash(placement_id)
+        if leash is None:
+            why = "" if self._leashes is None else self._leashes.why_unlimited(placement_id, now)
+            return replace(facts, unlimited=why)
+        leash.look(now)
+        told, known = leash.statement, not leash.broken
+        return replace(
+            facts,
+            memory_bytes=told.charged_bytes,
+            checkpointed=facts.checkpointed or (facts.unsaved_work_s is None and leash.saved),
+            gated=known and told.passed(Phase.GATED),
+            quiesced=known and told.passed(Phase.QUIESCED),
+            released=known and told.passed(Phase.RELEASED),
+            frozen=reins.is_frozen(leash.limits),
+            pids=told.pids,
+            coverage=leash.handshake.coverage(told.pids),
+            unlimited=self._leashes.why_unlimited(placement_id, now) if self._leashes else "",
+            remarks=leash.remarks,
+        )
 
     def _with_progress(self, facts: JobFacts, placement_id: str) -> JobFacts:
         told = self._read_progress(placement_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -59,12 +60,15 @@ class SimulatedRuntime:
     def limits(self, placement_id: str) -> Limits:
         return self._limits.get(placement_id, Limits())
 
+    def beat(self) -> None: ...
+
     def set_duty(self, placement_id: str, percent: float) -> None:
         self._world.set_duty(placement_id, percent)
+        self._limits[placement_id] = replace(self.limits(placement_id), duty_percent=percent)
+
+    def set_memory_quota(self, placement_id: str, memory_quota_bytes: int) -> None:
         before = self.limits(placement_id)
-        self._limits[placement_id] = Limits(
-            before.sm_share_percent, percent, before.memory_quota_bytes
-        )
+        self._limits[placement_id] = replace(before, memory_quota_bytes=memory_quota_bytes)
 
     def freeze(self, placement_id: str) -> None:
         self._world.freeze(placement_id)
@@ -72,7 +76,7 @@ class SimulatedRuntime:
     def thaw(self, placement_id: str) -> None:
         self._world.thaw(placement_id)
 
-    def sigterm(self, placement_id: str) -> None:
+    def sigterm(self, placement_id: str, grace_s: float) -> None:
         self._world.sigterm(placement_id)
 
     def gate(self, placement_id: str) -> None:

@@ -131,6 +131,7 @@ class Jobs:
     after_start: Condition = Condition.ALIVE
     after_adoption: Condition = Condition.VANISHED
     dies_of: frozenset[str] = frozenset({"sigterm", "kill"})
+    beats: int = 0
 
     def start(self, placement: DesiredPlacement) -> None:
         self.asked.append("start")
@@ -146,7 +147,13 @@ class Jobs:
     def limits(self, placement_id: str) -> Limits:
         return Limits(sm_share_percent=40.0)
 
+    def beat(self) -> None:
+        self.beats += 1
+
     def set_duty(self, placement_id: str, percent: float) -> None: ...
+
+    def set_memory_quota(self, placement_id: str, memory_quota_bytes: int) -> None:
+        self.asked.append(f"quota {memory_quota_bytes}")
 
     def freeze(self, placement_id: str) -> None:
         self.asked.append("freeze")
@@ -154,7 +161,7 @@ class Jobs:
     def thaw(self, placement_id: str) -> None:
         self.asked.append("thaw")
 
-    def sigterm(self, placement_id: str) -> None:
+    def sigterm(self, placement_id: str, grace_s: float) -> None:
         self._end("sigterm", placement_id, 0)
 
     def gate(self, placement_id: str) -> None:
