@@ -201,7 +201,8 @@ static CUresult take_alone(uint64_t bytes)
 {
     struct server *server = process.server;
     uint64_t used = atomic_fetch_add_explicit(&server->used_bytes, bytes, memory_order_relaxed);
-    if (__builtin_expect(used + bytes > server->capacity_bytes || used + bytes > process.limit_bytes, 0)) {
+    if (__builtin_expect(
+            used + bytes > server->capacity_bytes || used + bytes > process.limit_bytes, 0)) {
         atomic_fetch_sub(&server->used_bytes, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

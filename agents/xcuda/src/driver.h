@@ -40,7 +40,7 @@ extern void *real_function[FUNCTION_COUNT] __attribute__((visibility("hidden")))
 
 /* REAL(cuMemFree_v2)(pointer): what the hook of that name stands before. */
 #define REAL(name) ((real_##name *)real_function[FUNCTION_##name])
-/* BORROWED(cuEventQuery)(event): a driver function that is not hooked. */
+/* BORROWED(cuEventCreate)(&event, 0): a driver function that is not hooked. */
 #define BORROWED(name) REAL(name)
 
 /* Fills `real_function` from the driver, or from NVML, once that is loaded; false: it is not. Cheap

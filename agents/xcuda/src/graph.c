@@ -331,13 +331,13 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
 
 /* --- launches ------------------------------------------------------------------------------ */
 
-#define LAUNCH(name, stream_of)                                                 \
-    CUresult name(CUgraphExec exec, CUstream stream)                            \
-    {                                                                           \
-        struct amount cost = graph_cost(exec);                                  \
+#define LAUNCH(name, stream_of)                                                              \
+    CUresult name(CUgraphExec exec, CUstream stream)                                         \
+    {                                                                                        \
+        struct amount cost = graph_cost(exec);                                               \
         CUresult result = enter_launch(exec, stream_of(stream), cost.launches, cost.blocks); \
-        return result ? result                                                  \
-                      : leave_launch(stream_of(stream), REAL(name)(exec, stream)); \
+        return result ? result                                                               \
+                      : leave_launch(stream_of(stream), REAL(name)(exec, stream));           \
     }
 LAUNCH(cuGraphLaunch, )
 LAUNCH(cuGraphLaunch_ptsz, per_thread_stream)

@@ -9,7 +9,7 @@
                   CUstream stream, void **parameters, void **extra)                              \
     {                                                                                            \
         CUresult result =                                                                        \
-            enter_launch(kernel, stream_of(stream), 1, grid_blocks(grid_x, grid_y, grid_z));             \
+            enter_launch(kernel, stream_of(stream), 1, grid_blocks(grid_x, grid_y, grid_z));     \
         if (__builtin_expect(result != CUDA_SUCCESS, 0))                                         \
             return result;                                                                       \
         return leave_launch(stream_of(stream),                                                   \
@@ -25,7 +25,7 @@ KERNEL(cuLaunchKernel_ptsz, per_thread_stream)
                   CUstream stream, void **parameters)                                            \
     {                                                                                            \
         CUresult result =                                                                        \
-            enter_launch(kernel, stream_of(stream), 1, grid_blocks(grid_x, grid_y, grid_z));             \
+            enter_launch(kernel, stream_of(stream), 1, grid_blocks(grid_x, grid_y, grid_z));     \
         if (result != CUDA_SUCCESS)                                                              \
             return result;                                                                       \
         return leave_launch(stream_of(stream),                                                   \
@@ -45,7 +45,7 @@ static int64_t config_blocks(const CUlaunchConfig *config)
                   void **extra)                                                                  \
     {                                                                                            \
         CUstream stream = stream_of(config ? config->hStream : NULL);                            \
-        CUresult result = enter_launch(kernel, stream, 1, config_blocks(config));                        \
+        CUresult result = enter_launch(kernel, stream, 1, config_blocks(config));                \
         if (result != CUDA_SUCCESS)                                                              \
             return result;                                                                       \
         return leave_launch(stream, REAL(name)(config, kernel, parameters, extra));              \

@@ -5,7 +5,8 @@
 
 #include "cuda.h"
 
-#define GRID_BLOCKS_MOST (UINT64_C(1) << 40) /* more than any device takes, and sums do not overflow */
+/* More than any device takes, and sums do not overflow. */
+#define GRID_BLOCKS_MOST (UINT64_C(1) << 40)
 
 static inline int64_t grid_blocks(unsigned x, unsigned y, unsigned z)
 {
