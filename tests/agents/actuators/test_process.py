@@ -49,7 +49,7 @@ def test_a_stopped_job_saves_its_work_and_leaves_its_status(runtime, tmp_path):
     until(runtime, Condition.ALIVE)
     wait_for(lambda: runtime.observe(PLACEMENT.placement_id, 0).progress)
 
-    runtime.sigterm(PLACEMENT.placement_id)
+    runtime.sigterm(PLACEMENT.placement_id, 5.0)
 
     facts = until(runtime, Condition.EXITED)
     assert facts.exit_code == 0

@@ -79,7 +79,7 @@ def test_the_values_show_a_real_process_for_as_long_as_it_lives(world, tmp_path)
     advance(world, 0.0, 2)
     assert world.offline_sm()[0] > 0
 
-    runtime.sigterm(PLACEMENT_ID)
+    runtime.sigterm(PLACEMENT_ID, 5.0)
     while runtime.observe(PLACEMENT_ID, 0.0).condition is not Condition.EXITED:
         time.sleep(0.02)
     advance(world, 2.0, 2)
