@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,15 +17,15 @@ import msgspec
 from agents import enrol, off, preflight
 from agents.config import (
     DEFAULT_CREDENTIALS,
-    DEFAULT_STATE_DIR,
     CannotRun,
     Config,
     GpuValues,
 )
 from agents.mps import command as mps
 from agents.settings import command as check_config
-from agents.settings.flags import parse
+from agents.settings.flags import parse, state_dir_of, where_options
 from agents.state import StateDirInUse, StateFile
+from agents.status import command as status
 from agents.wire import cluster as cluster_file
 from agents.wire.cluster import Cluster, ClusterGpu
 from agents.wire.credentials import Credentials
@@ -146,13 +147,16 @@ def switch_off(words: Sequence[str]) -> int:
     )
     parser.add_argument("--gpu", metavar="UUID", help="only this GPU")
     parser.add_argument("--undo", action="store_true", help="let the console's mode hold again")
-    parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE_DIR, metavar="DIR")
+    where_options(parser, "state_dir")
     options = parser.parse_args(words)
     change = off.switch_back if options.undo else off.switch_off
     try:
-        print(change(options.state_dir, options.gpu))
+        state_dir = state_dir_of(options, os.environ)
+        print(change(state_dir, options.gpu))
+    except CannotRun as error:
+        return fail(str(error))
     except OSError as error:
-        return fail(f"cannot change {options.state_dir / off.FILE_NAME}: {error.strerror}")
+        return fail(f"cannot change {state_dir / off.FILE_NAME}: {error.strerror}")
     return 0
 
 
@@ -167,6 +171,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "mps": mps.main,
     "off": switch_off,
     "preflight": preflight.main,
+    "status": status.main,
 }
 
 

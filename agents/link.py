@@ -56,11 +56,18 @@ class Link:
         self._url, self._token, self._name, self._station = url, token, name, station
         self._socket: ClientConnection | None = None
         self._cut_until = 0.0
-        self._complaint = ""
+        self._welcomes = 0
+        # Why there is no connection, as last told; "" after a welcome.
+        self.complaint = ""
 
     @property
     def is_up(self) -> bool:
         return self._socket is not None
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection came back."""
+        return max(0, self._welcomes - 1)
 
     def cut(self, duration_s: float) -> None:
         """Drops the connection as a broken cable would, and keeps it down for a while."""
@@ -114,7 +121,8 @@ class Link:
                 f" {PROTOCOL_MIN} to {PROTOCOL_MAX}: update the older of the two"
             )
         self._station.outbox.resume(welcome.acked_seq)
-        self._complaint = ""
+        self.complaint = ""
+        self._welcomes += 1
         log.info("%s: connected to %s", self._name, self._url)
 
     async def _converse(self, socket: ClientConnection) -> None:
@@ -151,9 +159,9 @@ class Link:
 
     def _complain(self, error: Exception) -> None:
         complaint = self._explain(error)
-        if complaint != self._complaint:
+        if complaint != self.complaint:
             log.warning("%s: no connection to %s: %s", self._name, self._url, complaint)
-        self._complaint = complaint
+        self.complaint = complaint
 
     def _explain(self, error: Exception) -> str:
         if isinstance(error, InvalidStatus) and error.response.status_code in REFUSED:

@@ -20,6 +20,7 @@ from agents.config import Config
 from agents.node import NodeAgent
 from agents.off import Switch
 from agents.state import StateFile
+from agents.status.board import Board
 from agents.wire.ready import notify_ready
 
 log = logging.getLogger(__name__)
@@ -60,10 +61,12 @@ async def run(nodes: Nodes, state: StateFile, config: Config) -> None:
     _end_on(ending, config.lifeline_fd)
     nodes.boot()
     await nodes.open()
+    board = asyncio.create_task(Board(config.state_dir, nodes.berths).run(), name="status")
     notify_ready()
     try:
         await beat(nodes, state, ending)
     finally:
+        board.cancel()
         await nodes.close()
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from agents import guard
 from agents.actuators.base import Runtime
 from agents.collectors.attribution import OfflineJob
-from agents.collectors.base import Collector, GpuReading, NodeReading
+from agents.collectors.base import Collector, GpuReading, Look, NodeReading
 from agents.complaints import Complaints
 from agents.duty import next_duty
 from agents.guard import Gpu, Guard
@@ -30,6 +30,7 @@ from agents.reconciler import Action, Decline, Forget, GpuFloor, Situation, Star
 from agents.reports import Reporter, hello, transition
 from agents.spool import Spool
 from agents.state import StateFile
+from agents.status.view import Inside
 from agents.sysmonitor.monitor import Action as Verdict
 from agents.sysmonitor.monitor import ActionKind, Facts, Step
 from agents.wire.messages import DesiredPlacement, DesiredService, Envelope, Hello
@@ -81,6 +82,8 @@ class NodeAgent:
         self._reporter = Reporter(self._orders, self._guests, self._guards, now, wall)
         self._complaints = Complaints()
         self._sampled_at = now
+        self._samples = 0
+        self._looks: tuple[Look, ...] = ()
         self._guests.recover(now)
         self._follow_orders()
 
@@ -132,6 +135,19 @@ class NodeAgent:
         desired = self._orders.desired
         return () if desired is None else desired.services
 
+    # --- what this machine is shown of it -------------------------------------------------
+
+    def inside(self) -> Inside:
+        return Inside(
+            self.identity.name,
+            self._orders,
+            self._guests,
+            self._guards,
+            self._spool,
+            self._looks,
+            self._samples,
+        )
+
     # --- the local side: what must not wait ---------------------------------------------
 
     def sample(self, now: float) -> None:
@@ -141,6 +157,8 @@ class NodeAgent:
         reading: NodeReading | None = None
         with self._contained():  # a source that fails has no data: guards go blind, stops go on
             reading = self._collector.collect(now)
+        self._samples += 1
+        self._looks = reading.looks if reading else ()
         for gpu in reading.gpus if reading else ():
             self._take(self._guards[gpu.index], gpu, now)
         for guest in self._guests:
@@ -308,6 +326,7 @@ class NodeAgent:
             case Stop():
                 each = self._guard_of(self._guests.placement(action.placement_id))
                 policy = each.policy or WITHOUT_ORDERS
+                self._spool.tally.ordered(each.index, action.origin, action.placement_id, now)
                 self._guests.stop(action, policy, each.held, now)
             case Decline():
                 self._guests.decline(action)

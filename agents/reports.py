@@ -123,13 +123,14 @@ class Reporter:
             self._wall() - (now - monitor.since),
             monitor.why,
             each.mode,
-            _unshareable(each),
+            unshareable(each),
             monitor.cooldown_s,
             each.degraded,
         )
 
 
-def _unshareable(each: Guard) -> str:
+def unshareable(each: Guard) -> str:
+    """The fact that forbids to share it, whoever's it is; "" when none does."""
     if each.switched_off:
         return SWITCHED_OFF
     return each.quarantine or each.unshareable

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from agents.state import StateFile
+from agents.tally import Tally
 from agents.wire.ids import uuid7
 from agents.wire.limits import MAX_EVENTS_PER_BATCH
 from agents.wire.messages import Event
@@ -46,6 +47,7 @@ class Spool:
         # What an earlier life of this agent sent is not known: all of it may have been.
         self._sent_seq = self.last_seq
         self._gap: Event | None = None
+        self.tally = Tally()
 
     def append(
         self,
@@ -57,6 +59,7 @@ class Spool:
         data: dict[str, Any] | None = None,
     ) -> None:
         """Adds one event. A full spool counts it instead, unless it is a terminal outcome."""
+        self.tally.note(kind, gpu_index, placement_id, data or {}, time.monotonic())
         terminal = kind in TERMINAL_EVENTS
         if self.count >= self._capacity and not terminal:
             self._widen_gap()
@@ -109,6 +112,7 @@ class Spool:
 
     def _widen_gap(self) -> None:
         """Counts a dropped event in the gap at the end, or in a new one if that was sent."""
+        self.tally.dropped += 1
         gap = self._gap
         if gap is not None and gap.seq == self.last_seq and gap.seq > self._sent_seq:
             self._gap = msgspec.structs.replace(gap, data={"dropped": gap.data["dropped"] + 1})
@@ -117,6 +121,7 @@ class Spool:
                 (_encoder.encode(self._gap), self._node, gap.seq),
             )
             return
+        self.tally.gaps += 1
         self._gap = Event(
             self.last_seq + 1, str(uuid7()), EventKind.GAP, self._wall(), data={"dropped": 1}
         )

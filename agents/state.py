@@ -7,12 +7,16 @@ says so are durable together or not at all.
 from __future__ import annotations
 
 import fcntl
+import os
 import sqlite3
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from agents.supervisor import start_ticks
+
+LOCK_NAME: Final = "agent.lock"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
     node TEXT, seq INTEGER, terminal INTEGER, body BLOB, PRIMARY KEY (node, seq)
@@ -36,7 +40,7 @@ class StateFile:
     def __init__(self, state_dir: Path) -> None:
         """Raises StateDirInUse."""
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = _lock(state_dir / "agent.lock")
+        self._lock = _lock(state_dir / LOCK_NAME)
         self._connection = sqlite3.connect(state_dir / "agent.sqlite3", isolation_level=None)
         # FULL syncs the log at every commit: a commit that returned survives a power cut.
         self._connection.executescript(
@@ -72,12 +76,34 @@ class StateFile:
 
 
 def _lock(path: Path) -> TextIOWrapper:
-    lock = path.open("w")
+    """The kernel lets go of it when its holder dies, however that happens."""
+    lock = path.open("a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         lock.close()
+        holder = read_holder(path.parent)
         raise StateDirInUse(
-            f"another agent runs on {path.parent}: stop it, or give this one its own --state-dir"
+            f"another agent runs on {path.parent}{f' (PID {holder[0]})' if holder else ''}:"
+            " stop it, or give this one its own --state-dir"
         ) from error
+    lock.truncate(0)
+    lock.write(f"{os.getpid()} {start_ticks(os.getpid())}\n")
+    lock.flush()
     return lock
+
+
+def read_holder(state_dir: Path) -> tuple[int, int] | None:
+    """PID and start time (clock ticks since boot) of who took the lock last, alive or not."""
+    try:
+        pid, ticks = (state_dir / LOCK_NAME).read_text().split()
+        return int(pid), int(ticks)
+    except (OSError, ValueError):
+        return None
+
+
+def running_pid(state_dir: Path) -> int | None:
+    """The agent that runs on this directory. Looks only: an agent that starts just now must not
+    find its lock taken by a question."""
+    holder = read_holder(state_dir)
+    return holder[0] if holder and start_ticks(holder[0]) == holder[1] else None

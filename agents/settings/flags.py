@@ -99,6 +99,12 @@ def _add(group: argparse._ActionsContainer, setting: Setting) -> None:
     )
 
 
+def state_dir_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
+    """Where the agent of these settings keeps its state, whatever else is wrong with them. Raises
+    CannotRun when the file cannot be read."""
+    return gather(options, environment).config.state_dir
+
+
 def where_options(parser: argparse.ArgumentParser, *names: str) -> None:
     """For a command that needs only some settings: the file and these."""
     add_file(parser)

@@ -73,6 +73,11 @@ RUNNING: Final = (
         "--gpus replay shows a recording: give --recording",
     ),
     _rule(
+        "xcuda runtime",
+        lambda it: it.xcuda is not None and it.runtime is not RuntimeKind.PROCESS,
+        "--xcuda is for jobs that are processes: give --runtime process",
+    ),
+    _rule(
         "gpus dcgm recording",
         lambda it: not _is_real(it) and bool(it.dcgm or it.recording is not None),
         "--dcgm and --recording are for real GPUs: give --gpus",
