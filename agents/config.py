@@ -214,6 +214,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             metavar="COMMAND",
         ),
     ] = ()
+    xcuda: Annotated[
+        Path | None,
+        setting(
+            Group.HOW,
+            "the path of a file",
+            "with runtime process: libxcuda.so, preloaded into every job so that it keeps to its"
+            " quota and duty, can be frozen and ends safely; without it jobs run unlimited",
+            metavar="FILE",
+        ),
+    ] = None
     restart_hooks: Annotated[
         Hooks,
         setting(

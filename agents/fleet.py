@@ -14,6 +14,7 @@ from agents import off
 from agents.actuators.base import Runtime
 from agents.actuators.process import ProcessSettings
 from agents.actuators.simulated import MirroredProcessRuntime, SimulatedRuntime
+from agents.actuators.xcuda import XcudaSettings
 from agents.berth import Berth, Equipment, need
 from agents.collectors.simulated import SimulatedCollector
 from agents.config import CannotRun, Config
@@ -98,6 +99,7 @@ class Fleet:
             self._config.default_command,
             self._config.lifeline_fd,
             world_clock=self._config.clock,
+            xcuda=None if self._config.xcuda is None else XcudaSettings(self._config.xcuda),
         )
         uuids = {index: gpu.uuid for index, gpu in enumerate(node.gpus)}
         return MirroredProcessRuntime(settings, uuids, self.world, node.name)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from agents import off
 from agents.actuators.process import ProcessRuntime, ProcessSettings
+from agents.actuators.xcuda import XcudaSettings
 from agents.berth import Berth, Equipment, need
 from agents.collectors import dcgm
 from agents.collectors.attribution import OfflineJob
@@ -18,6 +19,7 @@ from agents.collectors.processes import ProcessSource
 from agents.collectors.real import RealCollector
 from agents.collectors.replay import Recorder, ReplayCollector
 from agents.collectors.services import ServiceSource
+from agents.collectors.xcuda import Block, XcudaSource
 from agents.config import CannotRun, Config, GpuValues
 from agents.guard import Gpu
 from agents.mps import daemons
@@ -55,6 +57,8 @@ class Host:
         self._jobs: Sequence[OfflineJob] = ()
         self._services: Sequence[DesiredService] = ()
         self._daemons = Daemons(())
+        self._runtime: ProcessRuntime | None = None
+        self._blocks: Sequence[Block] = ()
         try:
             self._cards, self._collector = self._opened()
         except (Unavailable, OSError) as error:
@@ -73,6 +77,9 @@ class Host:
         if self._berth.agent is not None:
             self._jobs = self._berth.agent.offline_jobs()
             self._services = self._berth.agent.services()
+        if self._runtime is not None:
+            told = self._runtime.statements()
+            self._blocks = [Block(one, gpu, said) for one, (gpu, said) in told.items()]
 
     def read_switch(self) -> None:
         self.switch = off.read(self._config.state_dir)
@@ -106,6 +113,8 @@ class Host:
         if not all(card.gpm for card in cards):
             lanes.append([PcieSource(nvml)])
         lanes.append([ProcessSource(nvml, lambda: self._jobs, self._daemons)])
+        if self._config.xcuda is not None:
+            lanes.append([XcudaSource(lambda: self._blocks, uuids)])
         lanes.append([ServiceSource(lambda: self._services, uuids)])
         return lanes
 
@@ -113,18 +122,25 @@ class Host:
         return {job.placement_id: job.sm_share_percent for job in self._jobs}
 
     def _equip(self) -> Equipment:
+        self._runtime = self._new_runtime()
+        return Equipment(
+            tuple(Gpu(card.inventory, card.facts) for card in self._cards),
+            self._collector,
+            self._runtime,
+            self._mps(),
+        )
+
+    def _new_runtime(self) -> ProcessRuntime:
+        library = self._config.xcuda
         settings = ProcessSettings(
             self._config.state_dir / "jobs",
             self._config.default_command,
             self._config.lifeline_fd,
+            xcuda=None if library is None else XcudaSettings(library),
         )
         uuids = {card.index: card.uuid for card in self._cards}
-        return Equipment(
-            tuple(Gpu(card.inventory, card.facts) for card in self._cards),
-            self._collector,
-            ProcessRuntime(settings, uuids),
-            self._mps(),
-        )
+        shared = any(uuid in self._daemons for uuid in uuids.values())
+        return ProcessRuntime(settings, uuids, self._daemons if shared else None)
 
     def _mps(self) -> NodeMps:
         """Of the cards whose daemons are watched: none in a recording."""

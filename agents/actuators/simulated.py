@@ -128,9 +128,28 @@ class MirroredProcessRuntime(ProcessRuntime):
             self._world.kill(placement_id)
         return facts
 
+    def set_duty(self, placement_id: str, percent: float) -> None:
+        super().set_duty(placement_id, percent)
+        if self._shows(placement_id, Capability.DUTY):
+            self._world.set_duty(placement_id, percent)
+
+    def freeze(self, placement_id: str) -> None:
+        super().freeze(placement_id)
+        if self._shows(placement_id, Capability.FREEZE):
+            self._world.freeze(placement_id)
+
+    def thaw(self, placement_id: str) -> None:
+        super().thaw(placement_id)
+        if self._shows(placement_id, Capability.FREEZE):
+            self._world.thaw(placement_id)
+
     def forget(self, placement_id: str) -> None:
         super().forget(placement_id)
         self._world.forget(placement_id)
+
+    def _shows(self, placement_id: str, capability: Capability) -> bool:
+        """What does not reach the process must not show in the values either."""
+        return placement_id in self._mirrored and capability in self.capabilities
 
     def _mirror(self, placement: DesiredPlacement) -> None:
         """Without a stand-in the process runs all the same; only the values do not show it."""

@@ -158,3 +158,18 @@ def test_an_enrolment_without_nvidia_ml_py_says_what_to_install(monkeypatch):
     monkeypatch.setattr("agents.host.Nvml", absent)
     with pytest.raises(CannotRun, match="install nvidia-ml-py"):
         own_cards()
+
+
+@pytest.mark.parametrize(
+    ("words", "able"),
+    [((), set()), (("--xcuda", "/opt/libxcuda.so"), {"freeze", "duty", "memory_quota"})],
+)
+def test_a_node_can_hold_jobs_only_where_it_has_the_library(tmp_path, cards, words, able):
+    with closing(StateFile(tmp_path)) as state:
+        host = Host(config_of(tmp_path, *words), KEYS, state)
+
+        capabilities = host._equip().runtime.capabilities
+
+    assert able == capabilities & {"freeze", "duty", "memory_quota"}
+    assert {"sm_share", "terminate_client"} <= capabilities
+    host._collector.close()
