@@ -17,6 +17,8 @@ from typing import Final, Protocol
 from agents.berth import Berth
 from agents.complaints import Complaints
 from agents.config import Config
+from agents.metrics.page import page
+from agents.metrics.server import MetricsServer
 from agents.node import NodeAgent
 from agents.off import Switch
 from agents.state import StateFile
@@ -61,12 +63,16 @@ async def run(nodes: Nodes, state: StateFile, config: Config) -> None:
     _end_on(ending, config.lifeline_fd)
     nodes.boot()
     await nodes.open()
+    metrics = MetricsServer(page(nodes.berths))
+    if config.metrics_port is not None:
+        await metrics.start(config.metrics_port)
     board = asyncio.create_task(Board(config.state_dir, nodes.berths).run(), name="status")
     notify_ready()
     try:
         await beat(nodes, state, ending)
     finally:
         board.cancel()
+        metrics.close()
         await nodes.close()
 
 
