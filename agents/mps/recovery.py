@@ -46,12 +46,14 @@ CUDA_CODES: Final[Mapping[int, tuple[Remedy, str]]] = {
     717: (Remedy.RECOVER, "an instruction on the wrong address space"),
     718: (Remedy.RECOVER, "an invalid program counter"),
     719: (Remedy.RECOVER, "an exception in a kernel"),
+    721: (Remedy.RECOVER, "a kernel that left tensor memory allocated"),
     805: (Remedy.RESTART_JOB, "no connection to the MPS daemon"),
     806: (Remedy.EVICT_ALL, "the MPS server was lost or cannot be spoken to"),
     807: (Remedy.WAIT_ACTIVE, "the MPS server takes no new client now"),
     808: (Remedy.RESTART_JOB, "no room for another MPS client"),
     809: (Remedy.RESTART_JOB, "no connection left for another MPS client"),
     810: (Remedy.NOTHING, "the client was ended by terminate_client, as it was told to"),
+    911: (Remedy.RESTART_JOB, "an error of another device that the process works with"),
 }
 # Beside the hardware XIDs and those that reach every client (`sysmonitor.signals`): the end of
 # one process's channels, which is its own affair.
