@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agents import enrol, off, preflight
+from agents import enrol, logs, off, preflight
 from agents.config import (
     DEFAULT_CREDENTIALS,
     CannotRun,
@@ -42,9 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(words: Sequence[str]) -> int:
     config = parse(words)
-    logging.basicConfig(
-        level=config.log_level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
+    logs.start(config.log_level, config.log_format)
     try:
         return simulate(config) if config.gpus is GpuValues.SIMULATED else watch(config)
     except (CannotRun, StateDirInUse, OSError) as error:
@@ -74,6 +71,7 @@ def serve(config: Config, nodes: Callable[[dict[str, Credentials], StateFile], N
     from agents.berth import load_credentials
 
     keys = load_credentials(config.credentials)
+    logs.hide(secret for key in keys.values() for secret in (key.token, key.key_hex))
     state = StateFile(config.state_dir)
     try:
         asyncio.run(loop.run(nodes(keys, state), state, config))

@@ -106,7 +106,7 @@ def test_every_family_has_a_name_of_its_own():
 
 
 @pytest.mark.parametrize(
-    "family", families([], process(1.0), "0.1.0"), ids=lambda family: family.name
+    "family", [*families([], process(1.0), "0.1.0")], ids=lambda family: family.name
 )
 def test_the_page_in_the_docs_has_its_row(family):
     row = f"| `{family.name}` | {family.kind} | {family.help} |"
