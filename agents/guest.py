@@ -76,6 +76,15 @@ def recovered(record: Record) -> Guest:
         return Guest(msgspec.structs.replace(record, stopping=None), starting)
 
 
+def adjusted(held: DesiredPlacement, target: DesiredPlacement) -> DesiredPlacement | None:
+    """The placement within the limits of `target` that can change at any moment, None when they
+    are the same."""
+    changed = msgspec.structs.replace(
+        held, memory_quota_bytes=target.memory_quota_bytes, duty_percent=target.duty_percent
+    )
+    return None if changed == held else changed
+
+
 def end_reason(facts: JobFacts) -> EndReason:
     if facts.condition is Condition.NEVER_RAN:
         return EndReason.NEVER_STARTED
@@ -127,6 +136,8 @@ def status(guest: Guest, limits: Limits) -> PlacementStatus:
         facts.work_done_s,
         facts.unsaved_work_s,
         None if guest.stop is None else guest.stop.phase,
+        xcuda_coverage=facts.coverage,
+        remarks=facts.remarks,
     )
 
 
@@ -134,4 +145,10 @@ def known(record: Record, guest: Guest | None) -> Known:
     placement = record.placement
     if guest is None:
         return Known(placement.placement_id, placement.gpu_index, Life.ENDED)
-    return Known(placement.placement_id, placement.gpu_index, guest.life, guest.facts.unattended)
+    return Known(
+        placement.placement_id,
+        placement.gpu_index,
+        guest.life,
+        guest.facts.unattended,
+        guest.facts.unlimited,
+    )

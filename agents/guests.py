@@ -17,6 +17,7 @@ from agents.actuators.base import Capability, Condition, JobFacts, Runtime, Star
 from agents.guest import (
     Guest,
     Surroundings,
+    adjusted,
     end_reason,
     ended_status,
     known,
@@ -85,6 +86,15 @@ class Guests:
             self._tell(EventKind.PLACEMENT_STARTED, guest, {"pid": guest.facts.pid})
         if guest.gone and guest.stop is None:
             self._end(guest, end_reason(guest.facts))
+
+    def follow(self, desired: Iterable[DesiredPlacement]) -> None:
+        """Limits that may change while a job runs; what is fixed at its start waits for a new
+        placement."""
+        for target in desired:
+            guest = self._guests.get(target.placement_id)
+            if guest is not None and (placement := adjusted(guest.placement, target)) is not None:
+                self._put(guest, msgspec.structs.replace(guest.record, placement=placement))
+                self._runtime.set_memory_quota(guest.placement_id, placement.memory_quota_bytes)
 
     # --- what is planned ----------------------------------------------------------------
 
@@ -309,6 +319,7 @@ class Guests:
             facts.progress,
             facts.work_done_s,
             signalled=under_way is not None and under_way.signalled,
+            remarks=facts.remarks,
         )
         del self._guests[guest.placement_id]
         self._ledger.put(msgspec.structs.replace(guest.record, ended=ended))

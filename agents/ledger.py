@@ -37,6 +37,7 @@ class Ended(msgspec.Struct, frozen=True):
     progress: float | None = None
     work_done_s: float | None = None
     signalled: bool = False
+    remarks: tuple[str, ...] = ()
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -113,6 +113,7 @@ class NodeAgent:
                 self._orders.policy(each.index),
                 None if service is None else service.slo_p99_ms,
             )
+        self._guests.follow(self._orders.placements)
 
     # --- what the collector must know of the node ----------------------------------------
 
@@ -349,7 +350,13 @@ class NodeAgent:
         vacant = guest is None and _memory_returned(each, guest)
         leave = each.terms.leave
         return GpuFloor(
-            each.state, each.mode, each.switched_off, vacant, not each.unshareable, leave
+            each.state,
+            each.mode,
+            each.switched_off,
+            vacant,
+            not each.unshareable,
+            leave,
+            each.policy is not None and each.policy.allow_unlimited_jobs,
         )
 
     def _facts(self, each: Guard) -> Facts:

@@ -22,18 +22,21 @@ class Life(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One placement of the ledger. `unattended`: it lives, and nobody waits for its exit."""
+    """One placement of the ledger. `unattended`: it lives, and nobody waits for its exit;
+    `unlimited`: why it is not held to its limits, "" when it is."""
 
     placement_id: str
     gpu_index: int
     life: Life
     unattended: bool = False
+    unlimited: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuFloor:
     """One GPU as a place for offline work. `vacant`: no guest, and no memory of one. `shareable`:
-    no fact forbids to share it. `leave`: why what runs must go, "" when nothing says so."""
+    no fact forbids to share it. `leave`: why what runs must go, "" when nothing says so.
+    `allows_unlimited`: its policy lets a job run that cannot be held to its limits."""
 
     state: GpuState
     mode: SharingMode
@@ -41,6 +44,7 @@ class GpuFloor:
     vacant: bool = True
     shareable: bool = True
     leave: str = ""
+    allows_unlimited: bool = False
 
     @property
     def takes_work(self) -> bool:
@@ -134,6 +138,8 @@ def _stop(situation: Situation, known: Known, target: DesiredPlacement | None) -
         )
     elif known.unattended:
         yield Stop(placement_id, "its supervisor died", EndReason.LOST)
+    elif known.unlimited and not situation.gpus[known.gpu_index].allows_unlimited:
+        yield Stop(placement_id, known.unlimited, EndReason.FAILED)
     elif not situation.lease_holds:
         yield Stop(placement_id, "the lease expired", EndReason.LEASE_EXPIRED)
     elif situation.gpus[known.gpu_index].switched_off:

@@ -206,7 +206,7 @@ class ProcessRuntime:
         if placement is not None and leash is not None and self._is_mps(placement):
             uuid = self._gpu_uuids[placement.gpu_index]
             if self._clients is not None:
-                self._clients.terminate_client(uuid, leash.statement.pids)
+                self._clients.terminate_client(uuid, leash.pids)
 
     def kill(self, placement_id: str) -> None:
         self._signal(placement_id, signal.SIGQUIT, signal.SIGKILL)

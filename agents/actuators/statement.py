@@ -45,7 +45,7 @@ class Statement:
 
     @property
     def stuck(self) -> bool:
-        return any(one.stuck for one in self.live)
+        return any(one.stuck for one in self.processes)
 
     def passed(self, phase: Phase) -> bool:
         """Every live process has; one that ended has nothing in flight that we could wait for."""
@@ -71,17 +71,17 @@ def has_saved(processes: Iterable[Process], opened: Collection[Key]) -> bool:
     return bool(opened) and ended.issuperset(opened)
 
 
-def deaf(processes: Iterable[Process], told_s: float | None) -> tuple[int, ...]:
+def deaf(processes: Iterable[Process], told_s: float) -> frozenset[int]:
     """Live processes that no SIGTERM has reached, `told_s` after it was sent."""
-    if told_s is None or told_s < SIGNAL_S:
-        return ()
-    return tuple(one.pid for one in processes if one.alive and one.signal is None)
+    if told_s < SIGNAL_S:
+        return frozenset()
+    return frozenset(one.pid for one in processes if one.alive and one.signal is None)
 
 
-def remarks(statement: Statement, told_s: float | None) -> tuple[str, ...]:
-    """What a person should know of the job, one sentence each."""
+def remarks(statement: Statement, unheard: Collection[int] = ()) -> tuple[str, ...]:
+    """What a person should know of the job, one sentence each; `unheard`: its deaf processes."""
     found = []
-    if unheard := deaf(statement.processes, told_s):
+    if unheard:
         found.append(
             f"SIGTERM never reached {_named(unheard)}: it ignores the signal, or runs in a session"
             " of its own below a shell that does not pass it on; it could not save"

@@ -57,7 +57,7 @@ class Leash:
         self._told_at: float | None = None
         self._opened: frozenset[Key] = frozenset()
         self._saved = False
-        self._looked_at = float("-inf")
+        self._deaf: frozenset[int] = frozenset()
         # Also for an adopted job: an agent that died amid a write left a page that nobody reads.
         self._written = reins.for_each(limits, 1)
         self._sequence = block.set_policy(self._written)
@@ -69,12 +69,13 @@ class Leash:
         return self._saved
 
     @property
-    def told_s(self) -> float | None:
-        return None if self._told_at is None else self._looked_at - self._told_at
+    def pids(self) -> frozenset[int]:
+        """Its processes that use CUDA, as far as is known."""
+        return self.statement.pids | self.handshake.since.keys()
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return statement.remarks(self.statement, self.told_s)
+        return statement.remarks(self.statement, self._deaf)
 
     def change(self, change: Callable[[Limits], Limits]) -> None:
         self.limits = change(self.limits)
@@ -90,7 +91,6 @@ class Leash:
 
     def look(self, now: float) -> None:
         """What the processes say now."""
-        self._looked_at = now
         try:
             slots, used_bytes = self._block.read_slots(), self._block.used_bytes()
         except BlockError as error:
@@ -121,6 +121,7 @@ class Leash:
             return
         if self._told_at is None:
             self._told_at = now
+        self._deaf |= statement.deaf(self.statement.processes, now - self._told_at)
         self._opened |= statement.windows(self.statement.processes)
         if self.limits.mode is not Mode.EXIT:
             self._saved |= statement.has_saved(self.statement.processes, self._opened)

@@ -94,7 +94,12 @@ class Telemetry(Message, frozen=True, tag="telemetry"):
 
 
 class PlacementStatus(Message, frozen=True):
-    """What is true of one placement on the node now. Progress is 0..1; work in GPU-seconds."""
+    """What is true of one placement on the node now. Progress is 0..1; work in GPU-seconds.
+
+    The limits are those in effect: what every process of the job has taken over. `xcuda_coverage`
+    is the number of its processes under xCUDA, of those that use CUDA. `remarks` are sentences
+    for a person.
+    """
 
     placement_id: Name
     state: PlacementState
@@ -109,6 +114,7 @@ class PlacementStatus(Message, frozen=True):
     phase: Phase | None = None
     end_reason: EndReason | None = None
     xcuda_coverage: tuple[int, int] | None = None
+    remarks: tuple[Text, ...] = ()
 
 
 class GpuStatus(Message, frozen=True):
@@ -141,10 +147,10 @@ class Event(Message, frozen=True):
 
     transition: {from, to, why, signal, value, limit, samples}; frozen / thawed: {why,
     reaction_ms}; placement_started: {pid}; placement_ended: {reason: EndReason, exit_code,
-    lost_work_s, progress, work_done_s, signalled, why}; eviction_started: {origin, why, signal,
-    value, limit, reaction_ms}; eviction_phase: {phase, lost_work_s, memory_bytes}; eviction_stuck:
-    {why}; eviction_proposed: {origin, why, signal, value, limit}, a wish of this node that the
-    console decides; eviction_failed: {why}; degraded: {missing}; gap: {dropped}.
+    lost_work_s, progress, work_done_s, signalled, why, remarks}; eviction_started: {origin, why,
+    signal, value, limit, reaction_ms}; eviction_phase: {phase, lost_work_s, memory_bytes};
+    eviction_stuck: {why}; eviction_proposed: {origin, why, signal, value, limit}, a wish of this
+    node that the console decides; eviction_failed: {why}; degraded: {missing}; gap: {dropped}.
 
     Values and limits are in policy units. `samples` are the local samples of a move that no wire
     sample made. An eviction_started that names an open eviction escalates it.

@@ -29,7 +29,10 @@ class Threshold(msgspec.Struct, frozen=True):
 
 
 class AgentPolicy(msgspec.Struct, frozen=True):
-    """Everything an agent needs to protect online work with the network cut."""
+    """Everything an agent needs to protect online work with the network cut.
+
+    `allow_unlimited_jobs`: a job of which a process escaped xCUDA runs on instead of being stopped.
+    """
 
     policy_id: int
     version: int
@@ -47,6 +50,7 @@ class AgentPolicy(msgspec.Struct, frozen=True):
     duty_floor_percent: float = 5.0
     sm_reserve_percent: float = 10.0
     slo_dwell_s: float = 120.0
+    allow_unlimited_jobs: bool = False
 
 
 BALANCED: Final[dict[Signal, Threshold]] = {

@@ -71,6 +71,7 @@ class PolicyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     duty_floor_percent: float = 5.0
     sm_reserve_percent: float = 10.0
     slo_dwell_s: float = 120.0
+    allow_unlimited_jobs: bool = False
     move_min_gain: float = 0.1
     min_gpu_headroom_percent: float = 5.0
     lanes: dict[Origin, Lane] = {}

@@ -58,6 +58,10 @@ SCALARS: Final[Mapping[str, str]] = {
     "min_gpu_headroom_percent": "Headroom a GPU needs to take a job",
     "move_min_gain": "Gain a move must bring",
 }
+# Set through the API alone: they are no matter of degree.
+SWITCHES: Final[Mapping[str, str]] = {
+    "allow_unlimited_jobs": "Jobs that escape xCUDA run on",
+}
 
 ORIGINS: Final[Mapping[Origin, str]] = {
     Origin.EMERGENCY: "Emergency",
@@ -94,7 +98,7 @@ def label(path: str) -> str:
         return f"{SIGNALS[Signal(rest[0])].name}, {_PARTS[rest[1]]}"
     if kind == "lanes":
         return f"{ORIGINS[Origin(rest[0])]}, {_LANE_PARTS[rest[1]]}"
-    return SCALARS[path]
+    return SCALARS[path] if path in SCALARS else SWITCHES[path]
 
 
 def shown(path: str, value: Any) -> str:

@@ -131,6 +131,7 @@ class Jobs:
     after_start: Condition = Condition.ALIVE
     after_adoption: Condition = Condition.VANISHED
     dies_of: frozenset[str] = frozenset({"sigterm", "kill"})
+    left_frozen: bool = False
     beats: int = 0
 
     def start(self, placement: DesiredPlacement) -> None:
@@ -139,7 +140,8 @@ class Jobs:
 
     def adopt(self, placement: DesiredPlacement) -> None:
         self.asked.append("adopt")
-        self.facts[placement.placement_id] = JobFacts(self.after_adoption, pid=4_242)
+        adopted = JobFacts(self.after_adoption, pid=4_242, frozen=self.left_frozen)
+        self.facts[placement.placement_id] = adopted
 
     def observe(self, placement_id: str, now: float) -> JobFacts:
         return self.facts.get(placement_id, JobFacts(Condition.NEVER_RAN))

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from agents.actuators.base import Condition
+from agents.actuators.base import Condition, JobFacts
 from agents.off import switch_off
 from agents.wire.messages import DesiredGpu, Unchanged
 from agents.wire.names import (
@@ -385,3 +385,41 @@ def test_the_hello_names_what_the_node_has_and_holds(stage):
     hello = stage.node.hello()
     assert (hello.node, hello.generation, len(hello.gpus)) == ("node-01", 4, 2)
     assert "freeze" in hello.capabilities
+
+
+def test_limits_that_can_change_at_any_moment_reach_a_running_job(stage):
+    stage.start()
+    changed = placement(memory_quota_bytes=1 << 30, duty_percent=7.0)
+
+    stage.order(desired(changed, generation=3))
+    stage.run(1)
+
+    assert stage.jobs.asked.count(f"quota {1 << 30}") == 1
+    assert next(iter(stage.node._guests)).duty_percent == 7.0
+
+
+def test_every_sample_tells_the_jobs_that_the_agent_lives(stage):
+    before = stage.jobs.beats
+    stage.run(1)
+    assert stage.jobs.beats == before + 5
+
+
+def test_a_job_that_escaped_its_limits_is_stopped_and_the_reason_told(stage):
+    stage.start()
+    why = "process 7 uses CUDA and never came under xCUDA"
+    stage.jobs.facts[PLACEMENT_ID] = JobFacts(Condition.ALIVE, pid=7, unlimited=why)
+
+    stage.run(2)
+
+    (ended,) = stage.told(EventKind.PLACEMENT_ENDED)
+    assert (ended.data["reason"], ended.data["why"]) == (EndReason.FAILED, why)
+
+
+def test_a_job_that_was_frozen_when_its_agent_died_is_thawed_by_the_next(staged):
+    stage = staged(after_adoption=Condition.ALIVE, left_frozen=True)
+    stage.start()
+
+    stage.restart()
+    stage.run(1)
+
+    assert stage.jobs.asked[-1] == "thaw"

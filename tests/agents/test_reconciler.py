@@ -129,3 +129,13 @@ def test_an_ended_id_is_kept_while_the_console_names_it():
 
 def test_without_any_orders_nothing_is_forgotten():
     assert plan(situation(None, known(Life.ENDED))) == ()
+
+
+def test_a_job_that_runs_without_limits_is_stopped_unless_the_policy_lets_it():
+    escaped = known(unlimited="process 7 uses CUDA and never came under xCUDA")
+
+    stop = only_stop(situation(desired(placement()), escaped))
+
+    assert (stop.why, stop.end_reason) == (escaped.unlimited, EndReason.FAILED)
+    lenient = GpuFloor(GpuState.HEALTHY, SharingMode.ENFORCE, allows_unlimited=True)
+    assert plan(situation(desired(placement()), escaped, floor=lenient)) == ()

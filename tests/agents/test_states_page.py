@@ -37,7 +37,11 @@ def test_the_limits_are_those_of_the_presets(signal):
 
 @pytest.mark.parametrize("setting", AgentPolicy.__struct_fields__[4:])
 def test_the_defaults_are_those_of_the_presets(setting):
-    assert ROWS[setting][1:4] == [f"{getattr(policy, setting):g}" for policy in PRESETS]
+    assert ROWS[setting][1:4] == [_shown(getattr(policy, setting)) for policy in PRESETS]
+
+
+def _shown(value):
+    return ("no", "yes")[value] if isinstance(value, bool) else f"{value:g}"
 
 
 def test_the_demo_times_are_told():

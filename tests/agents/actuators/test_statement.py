@@ -64,19 +64,18 @@ def test_without_a_window_nothing_was_saved():
 def test_a_process_that_no_signal_reached_is_told_after_a_while():
     told, untold = process(signal=15), process(1)
 
-    assert statement.deaf([told, untold], None) == ()
-    assert statement.deaf([told, untold], statement.SIGNAL_S / 2) == ()
-    assert statement.deaf([told, untold], statement.SIGNAL_S) == (101,)
+    assert statement.deaf([told, untold], statement.SIGNAL_S / 2) == frozenset()
+    assert statement.deaf([told, untold], statement.SIGNAL_S) == {101}
 
 
 def test_a_clean_job_has_no_remarks():
-    assert statement.remarks(Statement((process(signal=15),)), 9.0) == ()
+    assert statement.remarks(Statement((process(signal=15),))) == ()
 
 
 def test_what_went_wrong_is_said():
     bad = Statement((process(fault=700, unhooked=3, stuck=True),))
 
-    signal, unhooked, fault, stuck = statement.remarks(bad, 9.0)
+    signal, unhooked, fault, stuck = statement.remarks(bad, {100})
 
     assert "SIGTERM never reached process 100" in signal
     assert "3 driver functions" in unhooked
