@@ -23,8 +23,9 @@ from agents.config import (
 from agents.mps import command as mps
 from agents.settings import command as check_config
 from agents.settings.flags import parse, state_dir_of, where_options
-from agents.state import StateDirInUse, StateFile
+from agents.state import StateDirInUse, StateFile, running_pid
 from agents.status import command as status
+from agents.uninstall import command as uninstall
 from agents.wire import cluster as cluster_file
 from agents.wire.cluster import Cluster, ClusterGpu
 from agents.wire.credentials import Credentials
@@ -147,14 +148,18 @@ def switch_off(words: Sequence[str]) -> int:
     parser.add_argument("--undo", action="store_true", help="let the console's mode hold again")
     where_options(parser, "state_dir")
     options = parser.parse_args(words)
-    change = off.switch_back if options.undo else off.switch_off
     try:
         state_dir = state_dir_of(options, os.environ)
+        if options.gpu is not None and not options.undo:
+            status.expect_gpu(state_dir, options.gpu)
+        change = off.switch_back if options.undo else off.switch_off
         print(change(state_dir, options.gpu))
     except CannotRun as error:
         return fail(str(error))
     except OSError as error:
         return fail(f"cannot change {state_dir / off.FILE_NAME}: {error.strerror}")
+    if running_pid(state_dir) is None:
+        print(f"no agent runs on {state_dir}: it holds for the next one", file=sys.stderr)
     return 0
 
 
@@ -170,6 +175,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "off": switch_off,
     "preflight": preflight.main,
     "status": status.main,
+    "uninstall": uninstall.main,
 }
 
 

@@ -54,5 +54,8 @@ def switch_back(state_dir: Path, gpu_uuid: str | None) -> str:
 
 
 def _write(state_dir: Path, gpu_uuids: frozenset[str]) -> None:
-    state_dir.mkdir(parents=True, exist_ok=True)
-    (state_dir / FILE_NAME).write_text("".join(f"{uuid}\n" for uuid in sorted(gpu_uuids)))
+    """Replaced whole: half a file, or an empty one, would switch off more than was asked."""
+    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = state_dir / f"{FILE_NAME}.new"
+    draft.write_text("".join(f"{uuid}\n" for uuid in sorted(gpu_uuids)))
+    draft.rename(state_dir / FILE_NAME)

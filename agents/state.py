@@ -72,6 +72,7 @@ class StateFile:
     def close(self) -> None:
         self.commit()
         self._connection.close()
+        self._lock.truncate(0)
         self._lock.close()
 
 

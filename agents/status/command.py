@@ -58,6 +58,17 @@ def read(state_dir: Path) -> Snapshot | None:
         raise CannotRun(f"{path} is not the status of this version: {error}") from error
 
 
+def expect_gpu(state_dir: Path, gpu_uuid: str) -> None:
+    """Raises CannotRun for a GPU that this node does not have, as far as anybody knows."""
+    try:
+        snapshot = read(state_dir)
+    except CannotRun:
+        return
+    known = [gpu.uuid for node in snapshot.nodes for gpu in node.gpus] if snapshot else []
+    if known and gpu_uuid not in known:
+        raise CannotRun(f"no GPU {gpu_uuid} here: there are {', '.join(known)}")
+
+
 def as_json(snapshot: Snapshot | None, trouble: str) -> bytes:
     return msgspec.json.encode({"ok": not trouble, "trouble": trouble, "agent": snapshot})
 
