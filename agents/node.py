@@ -168,7 +168,7 @@ class NodeAgent:
         for guest in self._guests:
             with self._contained():
                 self._protect(self._guards[guest.placement.gpu_index], guest, dt_s, now)
-        self.step_stops(now)
+        self._step_stops(now)
 
     def _take(self, each: Guard, gpu: GpuReading, now: float) -> None:
         each.take(gpu, now)
@@ -191,6 +191,14 @@ class NodeAgent:
         return any(guest.stop is not None for guest in self._guests)
 
     def step_stops(self, now: float) -> None:
+        """Between two samples: looks at jobs that are being stopped, and goes on with them."""
+        for guest in self._guests:
+            if guest.stop is not None:
+                with self._contained():
+                    self._guests.observe(guest, now)
+        self._step_stops(now)
+
+    def _step_stops(self, now: float) -> None:
         for guest in self._guests:
             if guest.stop is not None:
                 with self._contained():

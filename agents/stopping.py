@@ -58,9 +58,9 @@ class StopAction:
 class Seen:
     """What is true of the process and its GPU now.
 
-    `checkpointed`: it saved after SIGTERM. `gated`, `quiesced`, `released`: xCUDA's own account,
-    true for a process without it. `held`: SysMonitor wants offline work frozen; `calm` and
-    `pressing`: see `sysmonitor.machine`.
+    `checkpointed`: it saved after SIGTERM. `gated`, `quiesced`, `released`: xCUDA's own account, of
+    a process that is gone its last; true for a process without it. `held`: SysMonitor wants
+    offline work frozen; `calm` and `pressing`: see `sysmonitor.machine`.
     """
 
     gone: bool = False
@@ -108,6 +108,8 @@ FROM_GATE: Final[Mapping[Stage, Next]] = {
     Stage.KILLING: Next(limits.KILL_S, Stage.RETURNING, Stage.FAILED),
     Stage.RETURNING: Next(limits.MEMORY_RETURN_S, Stage.DONE, Stage.FAILED),
 }
+# Passed faster than anybody looks: what a process that is gone has said of them is still told.
+LAST_WORDS: Final = frozenset({Stage.GATING, Stage.QUIESCING, Stage.RELEASING})
 BEFORE_GATE: Final = frozenset({Stage.WINDOW, Stage.HELD})
 ENDED: Final = frozenset({Stage.DONE, Stage.FAILED})
 
@@ -237,7 +239,8 @@ def _following(state: StopState, seen: Seen) -> Stage:
     if state.stage in ENDED:
         return state.stage
     if seen.gone and state.stage is not Stage.RETURNING:
-        return Stage.RETURNING
+        told = state.stage in LAST_WORDS and _is_reached(state.stage, seen)
+        return FROM_GATE[state.stage].reached if told else Stage.RETURNING
     if state.stage in BEFORE_GATE:
         return _window(state, seen)
     following = FROM_GATE[state.stage]

@@ -320,13 +320,14 @@ class ProcessRuntime:
             return replace(facts, unlimited=why)
         leash.look(now)
         told, known = leash.statement, not leash.broken
+        gone = facts.condition is not Condition.ALIVE
         return replace(
             facts,
             memory_bytes=told.charged_bytes,
             checkpointed=facts.checkpointed or (facts.unsaved_work_s is None and leash.saved),
-            gated=known and told.passed(Phase.GATED),
-            quiesced=known and told.passed(Phase.QUIESCED),
-            released=known and told.passed(Phase.RELEASED),
+            gated=known and told.passed(Phase.GATED, gone=gone),
+            quiesced=known and told.passed(Phase.QUIESCED, gone=gone),
+            released=known and told.passed(Phase.RELEASED, gone=gone),
             frozen=reins.is_frozen(leash.limits),
             pids=told.pids,
             coverage=leash.handshake.coverage(told.pids),

@@ -47,9 +47,10 @@ class Statement:
     def stuck(self) -> bool:
         return any(one.stuck for one in self.processes)
 
-    def passed(self, phase: Phase) -> bool:
-        """Every live process has; one that ended has nothing in flight that we could wait for."""
-        return all(has_passed(one, phase) for one in self.live)
+    def passed(self, phase: Phase, *, gone: bool = False) -> bool:
+        """Every live process has; one that ended has nothing in flight that we could wait for. Of
+        a job that is `gone`: each of its processes had, by its last words."""
+        return all(has_passed(one, phase) for one in (self.processes if gone else self.live))
 
     def took_over(self, sequence: int) -> bool:
         """Whether a policy holds in every process; not yet, when there is none to hold it."""

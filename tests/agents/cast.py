@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agents import off
-from agents.actuators.base import Capability, Condition, JobFacts, Limits
+from agents.actuators.base import Capability, Condition, JobFacts, Limits, Runtime
 from agents.collectors.base import GpuReading, NodeReading
 from agents.guard import Gpu
 from agents.node import Identity, NodeAgent
@@ -194,15 +194,19 @@ class Jobs:
 class Stage:
     """One node on a clock that the test moves, and the console's pen."""
 
-    def __init__(self, state_dir: Path, now: float = 1_000.0, **jobs: Any) -> None:
+    def __init__(
+        self, state_dir: Path, now: float = 1_000.0, runtime: Runtime | None = None, **jobs: Any
+    ) -> None:
+        """`runtime` in place of jobs that do what the test says."""
         self.state_dir, self.now = state_dir, now
         self.sensors, self.jobs = Sensors(), Jobs(**jobs)
+        self.runtime: Runtime = self.jobs if runtime is None else runtime
         self.board()
 
     def board(self, boot_id: str = "boot 1") -> None:
         self.state = StateFile(self.state_dir)
         self.node = NodeAgent(
-            identity(boot_id), self.state, self.sensors, self.jobs, self.now, lambda: 1.7e9
+            identity(boot_id), self.state, self.sensors, self.runtime, self.now, lambda: 1.7e9
         )
         self.events: list[Event] = []
         self.status: Status | None = None

@@ -246,3 +246,22 @@ def test_no_stop_outlasts_the_longest_one(origin, checkpoint, seen, escalated_af
     stop.see(seen, longest_stop_s(POLICY) + 1.0)
     assert stop.state.stage in ENDED
     assert stop.now - 100.0 - escalated_after / 10 <= longest_stop_s(POLICY) + 1.1
+
+
+def test_steps_that_a_job_took_faster_than_anybody_looked_are_told_from_its_last_words():
+    gated = Stop(checkpoint=Checkpoint.NONE)
+
+    gated.see(Seen(gone=True, memory_returned=True, gated=True, quiesced=True))
+
+    assert gated.phases[2:] == [
+        Phase.GATED,
+        Phase.QUIESCED,
+        Phase.GONE,
+        Phase.MEMORY_RETURNED,
+    ]
+
+
+def test_a_job_that_died_without_a_word_passed_no_step():
+    stop = Stop(checkpoint=Checkpoint.NONE).see(GONE)
+
+    assert stop.phases[2:] == [Phase.GONE, Phase.MEMORY_RETURNED]

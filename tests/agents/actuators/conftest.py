@@ -24,11 +24,13 @@ class Bench:
         self.server = Server(folder / "mps")
         self.runtime = self.new_runtime()
 
-    def new_runtime(self, **xcuda):
-        settings = XcudaSettings(BUILD / "libxcuda.so", **xcuda)
-        where = self.folder / "jobs"
-        self.runtime = ProcessRuntime(ProcessSettings(where, xcuda=settings), {0: "GPU-0"})
+    def new_runtime(self, clients=None, **xcuda):
+        settings = ProcessSettings(self.folder / "jobs", xcuda=self.settings(**xcuda))
+        self.runtime = ProcessRuntime(settings, {0: "GPU-0"}, clients)
         return self.runtime
+
+    def settings(self, **xcuda):
+        return XcudaSettings(BUILD / "libxcuda.so", **xcuda)
 
     def adopt(self):
         """As by the next agent."""

@@ -40,6 +40,7 @@ def test_a_job_has_passed_a_phase_when_all_its_live_processes_have():
     assert both.passed(Phase.GATED)
     assert not both.passed(Phase.QUIESCED)
     assert one_is_gone.passed(Phase.RELEASED)
+    assert not one_is_gone.passed(Phase.RELEASED, gone=True)
 
 
 def test_a_policy_holds_when_every_process_has_it():
