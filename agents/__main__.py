@@ -14,15 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agents import enrol, logs, off, preflight
-from agents.config import (
-    DEFAULT_CREDENTIALS,
-    CannotRun,
-    Config,
-    GpuValues,
-)
+from agents.config import CannotRun, Config, GpuValues
 from agents.mps import command as mps
 from agents.settings import command as check_config
-from agents.settings.flags import parse, state_dir_of, where_options
+from agents.settings.flags import credentials_of, parse, state_dir_of, where_options
 from agents.state import StateDirInUse, StateFile, running_pid
 from agents.status import command as status
 from agents.uninstall import command as uninstall
@@ -101,24 +96,17 @@ def enrol_node(words: Sequence[str]) -> int:
         metavar="FILE",
         help="names the node's GPUs; without it they are read from the NVIDIA driver",
     )
-    parser.add_argument(
-        "--credentials",
-        type=Path,
-        default=DEFAULT_CREDENTIALS,
-        metavar="FILE",
-        help="where to keep them; default %(default)s",
-    )
+    where_options(parser, "credentials")
     options = parser.parse_args(words)
     if not options.console.startswith(("http://", "https://")):
         parser.error("--console must be an http:// or https:// address")
     try:
         gpus = own_gpus() if options.cluster is None else gpus_of(options.cluster, options.node)
-        enrol.keep(
-            options.credentials, enrol.enrol(options.console, options.token, options.node, gpus)
-        )
+        kept = credentials_of(options, os.environ)
+        enrol.keep(kept, enrol.enrol(options.console, options.token, options.node, gpus))
     except (CannotRun, enrol.NotEnrolled, msgspec.DecodeError, OSError) as error:
         return fail(str(error))
-    print(f"{options.node} is enrolled; its credentials are in {options.credentials}.")
+    print(f"{options.node} is enrolled; its credentials are in {kept}.")
     return 0
 
 

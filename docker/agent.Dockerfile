@@ -17,12 +17,17 @@ RUN /venv/bin/pip install --no-cache-dir --no-deps ./agents
 
 FROM python:3.11-slim-bookworm
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/muxflow-agent muxflow
+# Where the state is must hold for the health check too, so it is said here and not by a flag.
 ENV PATH=/venv/bin:$PATH \
-    PYTHONUNBUFFERED=1
+    PYTHONUNBUFFERED=1 \
+    MUXFLOW_AGENT_STATE_DIR=/var/lib/muxflow-agent/state \
+    MUXFLOW_AGENT_CREDENTIALS=/var/lib/muxflow-agent/credentials.json
 COPY --from=packages /venv /venv
 COPY --from=xcuda /built/libxcuda.so /usr/local/lib/muxflow/
 COPY --from=xcuda /built/xcuda-block /usr/local/bin/
 USER 10001
 # Identity, spool and the ids of placements that once started: they must outlive the container.
 VOLUME /var/lib/muxflow-agent
+# A fresh word of an agent that runs; no network is asked.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s CMD ["muxflow-agent", "status"]
 ENTRYPOINT ["muxflow-agent"]

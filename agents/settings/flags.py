@@ -102,7 +102,18 @@ def _add(group: argparse._ActionsContainer, setting: Setting) -> None:
 def state_dir_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
     """Where the agent of these settings keeps its state, whatever else is wrong with them. Raises
     CannotRun when the file cannot be read."""
-    return gather(options, environment).config.state_dir
+    return _alone(options, "state_dir", environment).state_dir
+
+
+def credentials_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
+    """Likewise, where it looks for what `enrol` wrote."""
+    return _alone(options, "credentials", environment).credentials
+
+
+def _alone(options: argparse.Namespace, name: str, environment: Mapping[str, str]) -> Config:
+    """A command's other flags may have the names of settings, and another meaning."""
+    given = {key: value for key, value in vars(options).items() if key in ("config", name)}
+    return gather(argparse.Namespace(**given), environment).config
 
 
 def where_options(parser: argparse.ArgumentParser, *names: str) -> None:
