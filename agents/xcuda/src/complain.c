@@ -1,10 +1,13 @@
 #include "complain.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LINE_BYTES = 512 };
@@ -24,6 +27,21 @@ static bool told_before(enum trouble kind)
     return kind != TROUBLE_ENVIRONMENT && atomic_flag_test_and_set(&told[kind]);
 }
 
+/* A reader that has gone must not end the process (SIGPIPE), and one that does not read must not
+ * hold it up: then the line is lost. A pipe that can be written to takes a line of this length. */
+static void write_line(const char *line, size_t length)
+{
+    sigset_t pipe, before, waiting;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &pipe, &before);
+    sigpending(&waiting);
+    if (poll(&(struct pollfd){STDERR_FILENO, POLLOUT, 0}, 1, 0) == 1 &&
+        write(STDERR_FILENO, line, length) < 0 && errno == EPIPE && !sigismember(&waiting, SIGPIPE))
+        sigtimedwait(&pipe, NULL, &(struct timespec){0, 0});
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 void complain(enum trouble kind, ...)
 {
     if (told_before(kind))
@@ -37,8 +55,7 @@ void complain(enum trouble kind, ...)
         length = append(line, length, part);
     va_end(parts);
     line[length++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, length);
-    (void)written; /* nobody listens: nothing to be done */
+    write_line(line, length);
     errno = before;
 }
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from agents.control_block import POLICY, STATS, ControlBlock
+from tests.agents.xcuda.running import BUILD
 from tests.agents.xcuda.watching import write_raw
 
 INIT = [
@@ -170,3 +172,29 @@ def test_with_a_closed_stderr_nothing_is_lost_but_the_line(xcuda):
         ["/bin/sh", "-c", 'exec "$@" 2>&-', "sh", *INIT], env={"MUXFLOW_XCUDA_DIR": "/nowhere"}
     )
     assert (ran.returncode, ran.stdout) == (0, TAKEN)
+
+
+NOBODY_READS = {
+    "full": "os.set_inheritable(reader, True)\nos.set_blocking(writer, False)\n"
+    "while os.write(writer, bytes(512)): pass",
+    "broken": "os.close(reader)",
+}
+
+
+@pytest.mark.parametrize("pipe", NOBODY_READS)
+def test_a_line_that_nobody_reads_neither_ends_nor_holds_up_the_program(xcuda, pipe):
+    wrapper = f"""
+import contextlib, os, signal, sys
+reader, writer = os.pipe()
+with contextlib.suppress(BlockingIOError):
+{textwrap.indent(NOBODY_READS[pipe], "    ")}
+os.set_blocking(writer, True)
+os.dup2(writer, 2)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+    loop = [str(BUILD / "programs" / "loop"), "launch", "--count", "1"]
+    ran = xcuda.run(
+        [sys.executable, "-I", "-S", "-c", wrapper, *loop], env={"MUXFLOW_XCUDA_DIR": "/nowhere"}
+    )
+    assert (ran.returncode, ran.told["failed"]) == (0, 0)
