@@ -4,6 +4,7 @@
 #include "charge.h"
 
 #define PAGE_BYTES UINT64_C(65536)
+#define BYTES_MOST (UINT64_MAX / 64) /* of a level: more than there is of memory anywhere */
 
 /* Bytes of one channel; of a format that packs several, what is common to them. */
 static uint64_t channel_bytes(int format)
@@ -40,8 +41,8 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *of, unsigned int leve
     uint64_t extent[] = {at_least_one(of->Width >> level), at_least_one(of->Height >> level),
                          at_least_one(layered ? of->Depth : of->Depth >> level)};
     for (int i = 0; i < 3; i++)
-        if (__builtin_mul_overflow(bytes, extent[i], &bytes))
-            return UINT64_MAX / 64; /* more than there is of memory anywhere */
+        if (__builtin_mul_overflow(bytes, extent[i], &bytes) || bytes > BYTES_MOST)
+            return BYTES_MOST;
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 

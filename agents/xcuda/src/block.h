@@ -204,6 +204,10 @@ bool slot_abandoned(const struct block_slot *slot);
  * still holds what they used: recount it (quota.h). */
 unsigned slots_reap(struct block_stats *stats);
 
+/* The same for slots of this very process: before it executed this program it was another one, with
+ * memory that went with that. For who has none yet. */
+unsigned slots_reap_own(struct block_stats *stats);
+
 /* --- for steward.c ----------------------------------------------------------------------- */
 
 /* What has to hold now, decided from the policy and from how long the agent has been silent. */

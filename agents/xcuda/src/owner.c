@@ -97,22 +97,28 @@ static bool gone(uint64_t owner)
 bool slot_abandoned(const struct block_slot *slot)
 {
     uint64_t owner = atomic_load(&slot->owner);
-    /* Of a process in another namespace nothing can be said from here. */
-    return owner && atomic_load(&slot->pid_namespace) == pid_namespace_self() && gone(owner);
+    uint32_t namespace = atomic_load(&slot->pid_namespace);
+    /* Of a process in another namespace, or in one that is not known, nothing can be said. */
+    return owner && namespace && namespace == pid_namespace_self() && gone(owner);
 }
 
 /* The slot is ours while it is emptied, so if we are killed here the next one reaps it from us.
  * `transit` keeps a recount from trusting what it sees in between. */
-static bool reap(struct block_slot *slot, uint64_t self)
+static void empty(struct block_slot *slot)
 {
-    uint64_t owner = atomic_load(&slot->owner);
-    if (!slot_abandoned(slot) || !atomic_compare_exchange_strong(&slot->owner, &owner, self))
-        return false;
     atomic_store(&slot->transit, 1);
     char *from = (char *)slot + offsetof(struct block_slot, phase);
     memset(from, 0, (size_t)((char *)(slot + 1) - from));
     atomic_store(&slot->transit, 0);
     atomic_store(&slot->owner, 0);
+}
+
+static bool reap(struct block_slot *slot, uint64_t self)
+{
+    uint64_t owner = atomic_load(&slot->owner);
+    if (!slot_abandoned(slot) || !atomic_compare_exchange_strong(&slot->owner, &owner, self))
+        return false;
+    empty(slot);
     return true;
 }
 
@@ -122,5 +128,18 @@ unsigned slots_reap(struct block_stats *stats)
     uint64_t self = owner_self();
     for (unsigned i = 0; i < BLOCK_SLOTS; i++)
         reaped += reap(&stats->slot[i], self);
+    return reaped;
+}
+
+unsigned slots_reap_own(struct block_stats *stats)
+{
+    unsigned reaped = 0;
+    uint64_t self = owner_self();
+    uint32_t namespace = pid_namespace_self();
+    for (unsigned i = 0; i < BLOCK_SLOTS; i++)
+        if (stats->slot[i].owner == self && stats->slot[i].pid_namespace == namespace) {
+            empty(&stats->slot[i]);
+            reaped++;
+        }
     return reaped;
 }

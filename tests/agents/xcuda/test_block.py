@@ -235,3 +235,20 @@ def test_limits_of_a_run_by_hand_hold_without_a_block(xcuda):
 @pytest.mark.parametrize("checked", ["native", "asan", "tsan"])
 def test_the_newest_sensible_policy_holds(run_native, checked):
     run_native("test_block", checked)
+
+
+def test_a_program_that_executes_another_leaves_nothing_charged(xcuda, block):
+    job = xcuda.python(
+        """
+        import os
+        cuda.start()
+        cuda.make("cuMemAlloc_v2", 8 * MIB)
+        program = "import ctypes, time; ctypes.CDLL('libcuda.so.1').cuInit(0)"
+        program += "; print('ready', flush=True); time.sleep(60)"
+        os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", program])
+        """,
+        ready=True,
+        block=block,
+    )
+    assert [process.pid for process in block.read_slots()] == [job.pid]
+    assert block.used_bytes() == 0
