@@ -337,6 +337,8 @@ static struct block_slot *take_free_slot(void)
 
 static enum block_standing claim(void)
 {
+    if (slots_reap_own(stats))
+        quota_recount(stats);
     struct block_slot *taken_slot = take_free_slot();
     for (int attempt = 0; !taken_slot && attempt < 3; attempt++) {
         slots_reap(stats);
@@ -372,6 +374,8 @@ enum block_standing block_give_up(const char *reason)
 
 void block_fork_child(void)
 {
+    if (slot == &private_stats.slot[0])
+        return; /* none was taken: the child may take one of its own */
     stats = &private_stats;
     slot = &private_stats.slot[0];
 }

@@ -1,5 +1,8 @@
-#include "fork.h"
-
+/* What becomes of us in a child: it has no GPU, so nothing of ours holds there.
+ *
+ * Watched from the start, since handlers that are registered later run outside of ours: before our
+ * locks are taken, and in parent and child after they have been given back. Those of an application
+ * may well change a disposition, or wait for a thread that does. */
 #include <pthread.h>
 
 #include "allocations.h"
@@ -32,7 +35,7 @@ static void after_in_child(void)
     signals_fork_child();
 }
 
-void fork_watch(void)
+__attribute__((constructor)) static void watch(void)
 {
     pthread_atfork(before, after_in_parent, after_in_child);
 }

@@ -202,14 +202,15 @@ void gate_pass_self(bool pass)
     self.passes = pass;
 }
 
-/* One look at each thread; true when all have been seen outside since the word was raised. */
+/* One look at each thread; true when all have been seen outside since the word was raised. One that
+ * ends the process waits for us, perhaps in a handler on top of a call that it never returns to. */
 static bool seen_idle(uint32_t word)
 {
     bool all = true;
     sigset_t before;
     lock_threads(&before);
     for (struct thread *thread = threads; thread; thread = thread->next) {
-        if (thread == &self || thread->idle_since == word)
+        if (thread == &self || thread->passes || thread->idle_since == word)
             continue;
         if (atomic_load(&thread->busy))
             all = false;

@@ -48,7 +48,7 @@ struct thread {
     uint32_t farewells;  /* times the C library has said that the thread ends */
     bool known;         /* listed in gate.c */
     bool launches;      /* has launched: takes part in what the limits divide by threads */
-    bool passes;        /* ends the process, and may pass a shut gate */
+    _Atomic bool passes; /* ends the process, and may pass a shut gate */
     struct thread *next;
 };
 

@@ -179,6 +179,14 @@ static void keep(struct kept *of, const siginfo_t *info)
     self.seen = 0; /* the thread's next call takes the slow path, and finds it there */
 }
 
+/* An application that has nothing there any more and sends the signal to itself: that is how one
+ * that has cleaned up dies of it, and it does not expect to go on. */
+static bool ends_itself(handler *function, const siginfo_t *info)
+{
+    bool sent = info->si_code == SI_USER || info->si_code == SI_TKILL || info->si_code == SI_QUEUE;
+    return function == SIG_DFL && sent && info->si_pid == getpid();
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     int before = errno;
@@ -191,6 +199,11 @@ static void on_signal(int number, siginfo_t *info, void *context)
         if (take_kept(&kept[index], &original))
             info = &original;
         steward_stop(number, function != SIG_DFL);
+        if (ends_itself(function, info)) {
+            steward_end_window();
+            if (!gate_inside())
+                _exit(128 + number);
+        }
         errno = before;
         if (function != SIG_DFL && gate_inside())
             keep(&kept[index], info);

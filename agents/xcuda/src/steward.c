@@ -12,7 +12,6 @@
 #include "capture.h"
 #include "complain.h"
 #include "contexts.h"
-#include "fork.h"
 #include "futex.h"
 #include "gate.h"
 #include "glibc.h"
@@ -20,7 +19,7 @@
 #include "signals.h"
 #include "stop.h"
 
-/* Set by anyone, at any time, and never taken back. */
+/* Set by anyone, at any time; only HANDLED is ever taken back. */
 static struct {
     _Atomic uint32_t signal; /* that asked for the stop first, HANDLED with it or not; 0: none */
     _Atomic bool leaving;    /* a thread of the application is ending the process */
@@ -204,6 +203,12 @@ void steward_stop(int signal, bool handled)
     steward_wake();
 }
 
+void steward_end_window(void)
+{
+    atomic_fetch_and(&wish.signal, ~(uint32_t)HANDLED);
+    steward_wake();
+}
+
 void steward_leave(void)
 {
     if (!running || !signals_at_home() || !contexts_any())
@@ -231,21 +236,22 @@ static bool try_start(void *(*body)(void *), size_t stack_bytes)
     return started;
 }
 
-/* A thread inherits the signal mask of the one that starts it. Its stack holds the thread-local data
- * of every loaded library too, however much that is; what is not touched costs nothing. */
+/* A thread inherits the signal mask of the one that starts it. sigprocmask leaves the C library's own
+ * two signals open: setuid() waits until every thread has answered one. The stack holds the thread-
+ * local data of every loaded library too, however much that is; what is not touched costs nothing. */
 static bool start_thread(void *(*body)(void *), size_t stack_bytes)
 {
-    uint64_t all = UINT64_MAX, before;
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
     bool started = try_start(body, stack_bytes) || try_start(body, STACK_LARGE_BYTES);
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     return started;
 }
 
 /* The walker's stack holds the driver's frames. */
 static bool start(void)
 {
-    fork_watch();
     return start_thread(walk_main, 1 << 20) && start_thread(steward_main, 1 << 18);
 }
 

@@ -17,6 +17,9 @@ void steward_wake(void);
  * so gets its checkpoint window. The first one counts. Async-signal-safe. */
 void steward_stop(int signal, bool handled);
 
+/* The application wants no more of its window. Async-signal-safe. */
+void steward_end_window(void);
+
 /* The calling thread is about to end the process: gate, quiesce, release, and return. Returns at
  * once where no context is left. The caller itself may pass the gate from here on. */
 void steward_leave(void);

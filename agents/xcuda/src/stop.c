@@ -24,7 +24,7 @@ static struct stop_order step_window(struct stop *stop, const struct stop_view *
         stop->spent_ns += view->now_ns - stop->looked_ns;
     if (view->mode == MODE_EXIT)
         return begin_walk(stop, view, true);
-    if (view->leaving || stop->spent_ns >= view->grace_ns) {
+    if (view->leaving || !view->handled || stop->spent_ns >= view->grace_ns) {
         struct stop_order order = begin_walk(stop, view, !view->leaving);
         order.checkpointed = stop->opened;
         return order;

@@ -26,7 +26,7 @@ struct stop_view {
     enum block_mode mode;
     enum block_silence silence;
     bool signalled; /* a signal asked for the stop */
-    bool handled;   /* and the application has a handler for it */
+    bool handled;   /* and the application has a handler for it, and goes on */
     bool leaving;   /* a thread of the application is ending the process */
     bool window_open;
     uint64_t grace_ns, exit_ns;

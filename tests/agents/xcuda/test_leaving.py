@@ -186,3 +186,23 @@ def test_a_destructor_that_still_uses_cuda_gets_an_answer(xcuda, server, tmp_pat
     assert ran.returncode == 0
     assert ran.stdout in {"0", str(DEINITIALIZED)}
     assert server.report()["exits_unsafe"] == 0
+
+
+def test_a_handler_may_end_the_process_on_top_of_a_call_of_the_driver(xcuda, server, make_block):
+    """That call never returns, so nothing may wait until it does."""
+    block = make_block()
+    job = xcuda.python(
+        program(
+            "libc.signal(signal.SIGALRM, libc._exit)\n"
+            "signal.setitimer(signal.ITIMER_REAL, 0.01)\n"
+            "print('ready', flush=True)\n"
+            "cuda.cuCtxSynchronize()"
+        ),
+        ready=True,
+        block=block,
+        server=server,
+        env=TIMED,
+    )
+    assert xcuda.finish(job).returncode == signal.SIGALRM
+    assert server.report()["exits_unsafe"] == 0
+    assert process_of(block, job).phase is Phase.RELEASED

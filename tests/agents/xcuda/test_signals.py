@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -282,3 +283,62 @@ def test_forking_while_everything_changes_hangs_neither_side(xcuda):
         """
     )
     assert told == [-signal.SIGTERM, -signal.SIGKILL, 0]
+
+
+def test_a_fork_handler_may_change_dispositions(xcuda):
+    """The parent's and the child's each hold, and neither waits for a lock of ours."""
+    told = xcuda.python(
+        """
+        import os, signal
+        libc = ctypes.CDLL(None)
+        libc.signal.restype = c_void_p
+        CHANGED = []
+        def sets(handler):
+            change = lambda: CHANGED.append(libc.signal(int(signal.SIGTERM), c_void_p(handler)))
+            return ctypes.CFUNCTYPE(None)(change)
+        handlers = [sets(0), sets(0), sets(1)]
+        libc.__register_atfork(*handlers, None)
+        cuda.start()
+        if (pid := os.fork()) == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(3)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        tell(code=code, changed=len(CHANGED))
+        """
+    )
+    assert told == {"code": 3, "changed": 2}
+
+
+def test_a_program_may_change_its_user_after_cuda(xcuda):
+    """All threads take part in that, ours too."""
+    code = "import os; cuda.start(); os.setuid(os.getuid()); print(os.getuid())"
+    assert xcuda.python(code) == os.getuid()
+
+
+@pytest.mark.parametrize("sender", ["os.kill(os.getpid(), number)", "signal.raise_signal(number)"])
+def test_a_handler_that_puts_the_default_back_ends_the_program_by_it(xcuda, block, server, sender):
+    job = xcuda.python(
+        f"""
+        import os, signal
+        cuda.start()
+        function = cuda.kernel("step_30000us")
+        def clean_up_and_die(number, frame):
+            signal.signal(number, signal.SIG_DFL)
+            {sender}
+            print("came back", flush=True)
+        signal.signal(signal.SIGTERM, clean_up_and_die)
+        cuda.launch(function, blocks=1000)
+        print("ready", flush=True)
+        while True:
+            time.sleep(0.01)
+        """,
+        ready=True,
+        block=block,
+        server=server,
+        env={"STUB_TIME": "1"},
+    )
+    job.send_signal(signal.SIGTERM)
+    ran = xcuda.finish(job)
+    assert (ran.returncode, ran.stdout) == (STOPPED, "")
+    assert server.report()["exits_unsafe"] == 0
+    assert process_of(block, job).phase is Phase.RELEASED

@@ -95,6 +95,15 @@ static void test_an_application_that_leaves_in_its_window_ends_itself(void)
     CHECK(order.walk && !order.exits && order.checkpointed);
 }
 
+static void test_an_application_that_wants_no_more_of_its_window_is_ended(void)
+{
+    told(true);
+    after(1);
+    now.handled = false;
+    struct stop_order order = after(1);
+    CHECK(order.walk && order.exits && order.checkpointed);
+}
+
 static void test_the_agent_cuts_any_stage_short(void)
 {
     start();
@@ -172,6 +181,7 @@ int main(void)
     test_a_handled_signal_opens_the_window_for_the_grace_and_no_longer();
     test_without_grace_there_is_no_window();
     test_an_application_that_leaves_in_its_window_ends_itself();
+    test_an_application_that_wants_no_more_of_its_window_is_ended();
     test_the_agent_cuts_any_stage_short();
     test_a_frozen_stop_has_all_the_time_until_the_agent_opens_the_window();
     test_a_stop_outlives_a_silent_agent_without_a_window();
