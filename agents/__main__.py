@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agents import enrol, logs, off, preflight
+from agents.claim import claim
 from agents.config import CannotRun, Config, GpuValues
 from agents.mps import command as mps
 from agents.settings import command as check_config
@@ -59,7 +60,10 @@ def simulate(config: Config) -> int:
 def watch(config: Config) -> int:
     from agents.host import Host
 
-    return serve(config, partial(Host, config))
+    if config.gpus is GpuValues.REPLAY:
+        return serve(config, partial(Host, config))
+    with claim():
+        return serve(config, partial(Host, config))
 
 
 def serve(config: Config, nodes: Callable[[dict[str, Credentials], StateFile], Nodes]) -> int:

@@ -40,8 +40,8 @@ def why_not_trusted(path: Path) -> str:
 
 
 def chosen(flag: str | None, variable: str, *, simulated: bool) -> Path | None:
-    """Which file counts. Without being told, the usual one where it exists; a simulated fleet
-    asked for on the command line has nothing to do with this machine's settings."""
+    """Which file counts. Without being told, the usual one where it exists; simulated
+    GPUs asked for on the command line have nothing to do with this machine's settings."""
     named = flag or variable
     if named:
         return Path(named).absolute()

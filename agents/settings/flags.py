@@ -50,9 +50,8 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
 def gather(options: argparse.Namespace, environment: Mapping[str, str]) -> Effective:
     """Raises CannotRun when the file cannot be read."""
     flags = {name: value for name, value in vars(options).items() if name in SETTINGS}
-    path = files.chosen(
-        options.config, environment.get(CONFIG_VARIABLE, ""), simulated="simulate" in flags
-    )
+    simulated = bool(flags.keys() & {"simulate", "cluster"})
+    path = files.chosen(options.config, environment.get(CONFIG_VARIABLE, ""), simulated=simulated)
     if "restart_hooks" in flags:
         flags["restart_hooks"] = "\n".join(flags["restart_hooks"])
     content = {} if path is None else files.read(path)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from agents.__main__ import main
+from agents.status import command as status
 from agents.stub import trainer
 from agents.supervisor import start_ticks
 from agents.wire import cluster as cluster_file
@@ -115,6 +117,11 @@ async def running(console, after=0):
     return await until(seen, timeout_s=12)
 
 
+def shown(machine):
+    """The node as its status file has it."""
+    return status.read(machine.folder / "state").nodes[0]
+
+
 def kinds(console):
     return [event.kind for event in console.events]
 
@@ -187,6 +194,24 @@ async def test_a_killed_agent_of_a_living_launcher_leaves_its_job_running(machin
 
     await until(lambda: start_ticks(agent_pid) is None)
     assert start_ticks(machine.told("started.json")["pid"]) is not None
+
+
+async def test_off_stops_a_job_with_the_console_gone(machine, console):
+    machine.start_agent()
+    await until(lambda: console.hellos)
+    await console.desire(desired(JOB))
+    await running(console)
+    console._server.close()
+    await console.drop()
+
+    assert main(["off", "--gpu", "GPU-1", "--state-dir", str(machine.folder / "state")]) == 0
+    await until(lambda: [gpu.mode for gpu in shown(machine).gpus] == ["enforce", "off"])
+    assert [one.state for one in shown(machine).placements] == [PlacementState.RUNNING]
+    (machine.folder / "state" / "off").write_text("")
+
+    exit_file = machine.folder / "state/jobs" / PLACEMENT_ID / "exit.json"
+    await until(exit_file.exists)
+    assert machine.told("exit.json")["code"] == 0
 
 
 async def test_a_terminated_agent_ends_cleanly_and_leaves_its_job(machine, console):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.uninstall.plan import Act, DaemonFacts, Found, Plan, plan
+from agents.uninstall.plan import STATE_FILES, Act, DaemonFacts, Found, Plan, plan
 
 STATE = Path("/var/lib/muxflow-agent")
 MPS = Path("/var/lib/muxflow-mps")
@@ -48,3 +48,10 @@ def test_what_is_not_the_agents_stays_and_is_named():
 
 def test_events_that_are_lost_with_it_are_counted():
     assert "5 events" in plan(Found(waiting_events=5)).kept[0]
+
+
+def test_the_page_lists_all_that_is_left():
+    page = (Path(__file__).parents[3] / "docs" / "agent.md").read_text().split("## Uninstall")[1]
+    for name in STATE_FILES:
+        stem, _, kind = name.partition("-")
+        assert name.endswith(".new") or f"`{f'-{kind}' if kind else stem}`" in page
