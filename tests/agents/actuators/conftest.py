@@ -26,7 +26,7 @@ class Bench:
 
     def new_runtime(self, clients=None, **xcuda):
         settings = ProcessSettings(self.folder / "jobs", xcuda=self.settings(**xcuda))
-        self.runtime = ProcessRuntime(settings, {0: "GPU-0"}, clients)
+        self.runtime = ProcessRuntime(settings, {0: "GPU-0", 1: "GPU-1"}, clients)
         return self.runtime
 
     def settings(self, **xcuda):

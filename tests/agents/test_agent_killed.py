@@ -1,0 +1,82 @@
+"""SIGKILL of the agent at any moment: no job runs twice, is lost, or loses its limits."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from agents.control_block import ControlBlock
+from agents.supervisor import start_ticks
+from agents.wire.names import EndReason
+from tests.agents.actuators.conftest import bench
+from tests.agents.one_life import LONG_ID, MEMORY_QUOTA_BYTES, short_id
+
+__all__ = ["bench"]
+ROOT = Path(__file__).parents[2]
+# `make thorough` lives two hundred times, the ordinary tests a few.
+ORDINARY = 4
+
+
+def lives() -> int:
+    return max(ORDINARY, hypothesis.settings().max_examples // 50)
+
+
+def begin(folder, number, *words):
+    command = [sys.executable, "-m", "tests.agents.one_life", folder, str(number), *words]
+    pipe = subprocess.PIPE
+    agent = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
+    assert agent.stdout.readline() == "ready\n"
+    return agent
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(900)
+def test_an_agent_killed_at_any_moment_runs_no_job_twice_and_accounts_for_each(bench):
+    chance = random.Random(7)
+    count = lives()
+    for number in range(1, count + 1):
+        agent = begin(bench.folder, number)
+        time.sleep(chance.random() * 0.5)
+        agent.kill()
+        assert "Traceback" not in agent.communicate()[1]
+
+    with ControlBlock(bench.folder / "jobs" / LONG_ID / "xcuda") as block:
+        assert block.read_limits().memory_quota_bytes == MEMORY_QUOTA_BYTES
+        assert [slot.alive for slot in block.read_slots()] == [True]
+    out, _ = begin(bench.folder, count + 1, "--last").communicate(timeout=30)
+
+    ended = {one["id"]: one for one in json.loads(out)}
+    assert len(ended) == len(json.loads(out)), "an end was told twice"
+    assert ended[LONG_ID]["exit_code"] == 143  # released and gone, its supervisor there to see
+    for placement_id in (LONG_ID, *map(short_id, range(1, count + 1))):
+        check(placement_id, runs(bench.folder, placement_id), ended.get(placement_id))
+    assert_nothing_left(bench.folder)
+
+
+def runs(folder, placement_id):
+    marks = folder / placement_id
+    return len(marks.read_text().splitlines()) if marks.exists() else 0
+
+
+def check(placement_id, runs, ended):
+    assert runs <= 1, placement_id
+    if ended is None:
+        assert runs == 0, f"{placement_id} ran, and nobody knows how it ended"
+    elif ended["exit_code"] == 3:
+        assert (runs, ended["reason"]) == (1, EndReason.FAILED)
+    elif ended["reason"] == EndReason.NEVER_STARTED:
+        assert runs == 0
+
+
+def assert_nothing_left(folder):
+    for started in folder.glob("jobs/*/started.json"):
+        told = json.loads(started.read_text())
+        assert start_ticks(told["pid"]) is None
+        assert start_ticks(told["supervisor_pid"]) is None
