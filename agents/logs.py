@@ -69,7 +69,11 @@ class Repeats(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
-        key, now = (record.name, record.levelno, record.getMessage()), self._clock()
+        try:
+            key = record.name, record.levelno, record.getMessage()
+        except (TypeError, ValueError):  # its formatter will complain, where that harms nobody
+            return True
+        now = self._clock()
         said_at, kept_back = self._said.get(key, (float("-inf"), 0))
         if now - said_at < EVERY_S:
             self._said[key] = said_at, kept_back + 1

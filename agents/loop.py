@@ -64,8 +64,7 @@ async def run(nodes: Nodes, state: StateFile, config: Config) -> None:
     nodes.boot()
     await nodes.open()
     metrics = MetricsServer(page(nodes.berths))
-    if config.metrics_port is not None:
-        await metrics.start(config.metrics_port)
+    await _serve(metrics, config.metrics_port)
     board = asyncio.create_task(Board(config.state_dir, nodes.berths).run(), name="status")
     notify_ready()
     try:
@@ -74,6 +73,16 @@ async def run(nodes: Nodes, state: StateFile, config: Config) -> None:
         board.cancel()
         metrics.close()
         await nodes.close()
+
+
+async def _serve(metrics: MetricsServer, port: int | None) -> None:
+    """Whether anybody can watch decides nothing about the protection."""
+    if port is None:
+        return
+    try:
+        await metrics.start(port)
+    except OSError as error:
+        log.error("no metrics: port %d is not to be had: %s", port, error)
 
 
 def _end_on(ending: asyncio.Event, lifeline_fd: int | None) -> None:

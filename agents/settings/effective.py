@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -18,6 +19,10 @@ from agents.settings.table import ENVIRONMENT, SETTINGS, Setting
 
 CONFIG_VARIABLE: Final = f"{ENVIRONMENT}CONFIG"
 DEFAULT: Final = "default"
+# What Kubernetes puts into each pod beside a Service of the name muxflow-agent.
+OF_A_SERVICE: Final = re.compile(
+    rf"{ENVIRONMENT}(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,7 @@ def _unknown(told: Told) -> Iterator[str]:
         if (
             variable.startswith(ENVIRONMENT)
             and variable != CONFIG_VARIABLE
+            and not OF_A_SERVICE.fullmatch(variable)
             and variable not in variables
         ):
             yield f"{variable} is no setting{_meant(variable, list(variables))}"

@@ -57,6 +57,22 @@ def test_no_secret_is_in_a_line(hidden, formatter, text):
     assert "***" in line
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the console does not know this token: enrol the node again",
+        "a one-time token was used up: make another",
+        "node-01: connected to ws://127.0.0.1:8000/ws/agent/",
+    ],
+)
+def test_what_is_said_of_secrets_is_no_secret(hidden, text):
+    assert PlainFormatter("%(message)s").format(record(text)) == text
+
+
+def test_a_line_that_cannot_be_made_costs_nothing_but_itself():
+    assert Repeats(lambda: 0.0).filter(record("%d GPUs", "many"))
+
+
 def test_the_same_thing_is_said_once_a_minute_with_how_often_it_was_not():
     now = 0.0
     repeats = Repeats(lambda: now)

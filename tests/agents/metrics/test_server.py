@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from agents import loop
 from agents.metrics import server
 from agents.metrics.server import MetricsServer
 
@@ -73,3 +74,11 @@ async def test_more_at_once_than_it_serves_are_turned_away(ask, monkeypatch):
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 0)
     with pytest.raises((ConnectionResetError, AssertionError)):
         assert await ask(b"GET /metrics HTTP/1.1\r\n\r\n")
+
+
+async def test_a_port_that_is_taken_keeps_no_agent_from_its_work(caplog):
+    first, second = MetricsServer(lambda: ""), MetricsServer(lambda: "")
+    await loop._serve(second, await first.start(0))
+    assert "no metrics: port" in caplog.text
+    first.close()
+    second.close()

@@ -39,6 +39,11 @@ def test_an_empty_variable_is_one_that_was_not_given():
     assert effective.config.node == "n"
 
 
+@pytest.mark.parametrize("ending", ["PORT", "SERVICE_HOST", "PORT_9464_TCP_ADDR"])
+def test_what_kubernetes_says_of_a_service_is_no_setting(ending):
+    assert resolved(environment={f"MUXFLOW_AGENT_{ending}": "tcp://10.0.0.1:9464"}).faults == ()
+
+
 def test_hooks_are_written_alike_everywhere():
     hooks = {"chat": ("systemctl", "restart", "my chat")}
     text = "chat=systemctl restart 'my chat'"
