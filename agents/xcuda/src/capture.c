@@ -13,6 +13,7 @@ _Atomic uint32_t captures_active;
 static struct capture {
     struct capture *next;
     CUstream stream; /* on which it was begun; 2 stands for one stream of each thread */
+    CUcontext context;
     struct thread *thread;
 } *captures;
 static lock guard;
@@ -29,13 +30,17 @@ bool capture_on(CUstream stream)
 static struct capture *announce(CUstream stream)
 {
     struct capture *capture = calloc(1, sizeof *capture);
+    CUcontext context = NULL;
+    BORROWED(cuStreamGetCtx)(stream, &context);
     bool mine = batch_hold();
     atomic_fetch_add(&captures_active, 1);
     if (mine)
         batch_release();
     gate_review();
     if (capture)
-        *capture = (struct capture){NULL, stream, stream == CU_STREAM_PER_THREAD ? &self : NULL};
+        *capture = (struct capture){.stream = stream,
+                                    .context = context,
+                                    .thread = stream == CU_STREAM_PER_THREAD ? &self : NULL};
     return capture;
 }
 
@@ -135,6 +140,54 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 {
     CUresult result = enter(ENTRY_MEMORY);
     return result ? result : destroyed(stream, REAL(cuStreamDestroy_v2)(stream));
+}
+
+/* --- captures that nobody can end any more --------------------------------------------------- */
+
+typedef bool condition(const struct capture *capture, const void *of);
+
+static bool is_in_context(const struct capture *capture, const void *context)
+{
+    return capture->context == context;
+}
+
+static bool is_of_thread(const struct capture *capture, const void *thread)
+{
+    return capture->thread == thread;
+}
+
+static void forget_where(condition *holds, const void *of)
+{
+    struct capture *gone = NULL;
+    lock_take(&guard);
+    for (struct capture **at = &captures, *next; *at;) {
+        if (!holds(*at, of)) {
+            at = &(*at)->next;
+            continue;
+        }
+        next = (*at)->next;
+        (*at)->next = gone;
+        gone = *at;
+        *at = next;
+    }
+    lock_give(&guard);
+    for (struct capture *next; gone; gone = next) {
+        next = gone->next;
+        free(gone);
+        revoke();
+    }
+}
+
+void capture_forget_context(CUcontext context)
+{
+    if (context && capture_any())
+        forget_where(is_in_context, context);
+}
+
+void capture_forget_thread(struct thread *thread)
+{
+    if (capture_any())
+        forget_where(is_of_thread, thread);
 }
 
 void capture_fork_child(void)

@@ -18,4 +18,9 @@ static inline bool capture_any(void)
 /* Whether a launch on this stream would be recorded. Asks the driver only while one captures. */
 bool capture_on(CUstream stream);
 
+/* With a context go its streams, and with a thread its own stream: what they were capturing. */
+void capture_forget_context(CUcontext context);
+struct thread;
+void capture_forget_thread(struct thread *thread);
+
 void capture_fork_child(void);

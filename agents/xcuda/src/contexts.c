@@ -11,6 +11,7 @@
 #include "allocations.h"
 #include "batch.h"
 #include "block.h"
+#include "capture.h"
 #include "complain.h"
 #include "driver.h"
 #include "fault.h"
@@ -175,11 +176,18 @@ CUresult cuCtxCreate_v4(CUcontext *context, void *parameters, unsigned int flags
     return created(REAL(cuCtxCreate_v4)(context, parameters, flags, device), context);
 }
 
+/* What went with it. */
+static void forget_contents(CUcontext context)
+{
+    allocations_forget_context(context);
+    capture_forget_context(context);
+}
+
 static CUresult destroyed(CUresult result, CUcontext context)
 {
     if (result == CUDA_SUCCESS) {
         drop(SORT_CONTEXT, context);
-        allocations_forget_context(context);
+        forget_contents(context);
     }
     return leave(result);
 }
@@ -217,7 +225,7 @@ static void primary_going(CUdevice device, int retained)
 static CUresult primary_release(CUresult result, CUdevice device)
 {
     if (result == CUDA_SUCCESS && primary_released(device))
-        allocations_forget_context(primary_context(device));
+        forget_contents(primary_context(device));
     return leave(result);
 }
 
@@ -239,7 +247,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 static CUresult primary_reset(CUresult result, CUdevice device)
 {
     if (result == CUDA_SUCCESS && primary_context(device))
-        allocations_forget_context(primary_context(device));
+        forget_contents(primary_context(device));
     return leave(result);
 }
 
@@ -273,8 +281,10 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
     if (REAL(cuCtxFromGreenCtx)(&context, green) == CUDA_SUCCESS)
         batch_forget_context(context);
     CUresult result = REAL(cuGreenCtxDestroy)(green);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         drop(SORT_GREEN, green);
+        capture_forget_context(context);
+    }
     return leave(result);
 }
 

@@ -120,6 +120,7 @@ static void forget_thread(void *thread)
     sigset_t before;
     lock_threads(&before);
     count_grant(&self);
+    capture_forget_thread(&self);
     for (struct thread **at = &threads; *at; at = &(*at)->next)
         if (*at == &self) {
             *at = self.next;

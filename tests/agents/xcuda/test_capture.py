@@ -282,3 +282,47 @@ tell(destroyed=destroyed, most=most)
         env=TIMED,
     )
     assert told == {"destroyed": 0, "most": 2}
+
+
+LOST = {
+    "destroyed": """
+context = cuda.make("cuCtxCreate_v2", 0, 0)
+begin(cuda.make("cuStreamCreate", 1), RELAXED)
+cuda.ok("cuCtxDestroy_v2", context)
+""",
+    "reset": """
+begin(stream, RELAXED)
+cuda.ok("cuDevicePrimaryCtxReset_v2", 0)
+""",
+    "a thread's own": """
+import os, threading
+def begin_and_end():
+    cuda.start()
+    cuda.ok("cuStreamBeginCapture_v2_ptsz", 0, RELAXED)
+thread = threading.Thread(target=begin_and_end)
+thread.start()
+while os.path.exists(f"/proc/self/task/{thread.native_id}"):  # longer than it can be joined
+    time.sleep(0.001)
+""",
+}
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_a_capture_that_nobody_can_end_leaves_the_limits_in_force(xcuda, make_block, how):
+    told = run(
+        xcuda,
+        LOST[how]
+        + """
+cuda.start()
+other, kernel = cuda.make("cuStreamCreate", 1), cuda.kernel("step_500us")
+items, most = c_uint32(), 0
+for _ in range(20):
+    cuda.launch(kernel, 1000, other)
+    cuda.ok("stubInFlight", byref(items))
+    most = max(most, items.value)
+tell(most=most)
+""",
+        block=make_block(inflight_cap=2),
+        env=TIMED,
+    )
+    assert told == {"most": 2}

@@ -34,6 +34,11 @@ void fault_seen(CUresult result) { (void)result; }
 bool capture_on(CUstream stream) { return (void)stream, false; }
 bool signals_kept(void) { return false; }
 void signals_redeliver_here(void) {}
+void capture_forget_thread(struct thread *thread)
+{
+    (void)thread;
+}
+
 void capture_fork_child(void) {}
 void graph_fork_child(void) {}
 
