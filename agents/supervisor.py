@@ -14,7 +14,8 @@ DIRECTORY holds `spec.json` (see `Spec`) and receives, in this order:
     exit.json     {code, at, why}; code is negative for a signal, None when the job never ran
     log, log.1    what the job wrote, at most `log_bytes` in each
 
-Signals: TERM is handed on to the job's process group; QUIT kills it. At the end of file of the
+Signals: TERM is handed on to the job's process group; QUIT kills it. What lives on when the first
+process of the job has ended gets TERM, `straggler_grace_s`, then KILL. At the end of file of the
 lifeline (the launcher died, however it died) the job gets TERM, `lifeline_grace_s`, then KILL.
 """
 
@@ -37,17 +38,20 @@ ALREADY_RUN: Final = 75
 LOG_BYTES: Final = 16 << 20
 LOG_CHECK_S: Final = 2.0
 KILL_AGAIN_S: Final = 1.0
+LOOK_S: Final = 0.02
 PR_SET_CHILD_SUBREAPER: Final = 36
 HANDED_ON: Final[dict[int, int]] = {signal.SIGTERM: signal.SIGTERM, signal.SIGQUIT: signal.SIGKILL}
 
 
 class Spec(TypedDict):
-    """What to run. `command` is a list of arguments, `environment` all of the variables."""
+    """What to run. `command` is a list of arguments, `environment` all of the variables.
+    `straggler_grace_s` is what processes that the job left behind have to end by themselves."""
 
     command: list[str]
     environment: dict[str, str]
     working_directory: str
     lifeline_grace_s: float
+    straggler_grace_s: float
     log_bytes: int
 
 
@@ -91,6 +95,7 @@ class Supervision:
         self._pid = 0
         self._early: list[int] = []
         self._kill_at: float | None = None
+        self._is_killed = False
         self._wake, wake_writer = os.pipe()
         os.set_blocking(wake_writer, False)
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
@@ -109,7 +114,7 @@ class Supervision:
             self._signal_group(number)
         self._write_started()
         code = self._wait()
-        self._kill_stragglers()
+        self._end_stragglers()
         self._finish(code, "lifeline" if self._kill_at is not None else "exited")
 
     def _spawn(self) -> int:
@@ -201,6 +206,7 @@ class Supervision:
 
     def _on_signal(self, number: int, _frame: object) -> None:
         meant = HANDED_ON.get(number)
+        self._is_killed |= meant == signal.SIGKILL
         if meant is not None and self._pid:
             self._signal_group(meant)
         elif meant is not None:
@@ -211,8 +217,10 @@ class Supervision:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._pid, number)
 
-    def _kill_stragglers(self) -> None:
-        """Ends what the job left behind, also what fled into a session of its own."""
+    def _end_stragglers(self) -> None:
+        """Ends what the job left behind, also what fled into a session of its own. Under xCUDA it
+        is asked first: a client of MPS that is killed may take its neighbours along."""
+        self._ask_stragglers()
         self._signal_group(signal.SIGKILL)
         while children := _children():
             for pid in children:
@@ -220,6 +228,17 @@ class Supervision:
                     os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(-1, 0)
+
+    def _ask_stragglers(self) -> None:
+        deadline = time.monotonic() + self._spec["straggler_grace_s"]
+        asked: set[int] = set()
+        while time.monotonic() < deadline and not self._is_killed and (left := _children()):
+            for pid in set(left) - asked:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            asked.update(left)
+            time.sleep(LOOK_S)
+            self._reap()
 
     def _finish(self, code: int, why: str) -> None:
         write_durably(self._directory / "exit.json", {"code": code, "at": time.time(), "why": why})

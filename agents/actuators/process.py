@@ -34,6 +34,7 @@ from agents.actuators.statement import Statement
 from agents.actuators.xcuda import Leash, Leashes, XcudaSettings
 from agents.control_block import BlockError
 from agents.mps import client
+from agents.wire import limits as bounds
 from agents.wire.messages import DesiredPlacement
 from agents.wire.names import Phase, RuntimeKind
 
@@ -69,6 +70,8 @@ class ProcessSettings:
     xcuda: XcudaSettings | None = None
 
 
+# Long enough to finish what is in flight on the GPU.
+STRAGGLER_GRACE_S: Final = bounds.QUIESCE_S + bounds.RELEASE_S + bounds.EXIT_S
 UNDER_XCUDA: Final = frozenset({Capability.FREEZE, Capability.DUTY, Capability.MEMORY_QUOTA})
 UNDER_MPS: Final = frozenset({Capability.SM_SHARE, Capability.TERMINATE_CLIENT})
 
@@ -87,7 +90,9 @@ class ProcessRuntime:
     ) -> None:
         """`clients`: the MPS control daemons of this node, None where there are none."""
         self._settings, self._gpu_uuids, self._clients = settings, gpu_uuids, clients
-        self._leashes = None if settings.xcuda is None else Leashes(settings.xcuda)
+        self._leashes = (
+            None if settings.xcuda is None else Leashes(_hurried(settings.xcuda, settings))
+        )
         self.capabilities: frozenset[Capability] = (
             UNDER_XCUDA if self._leashes is not None else frozenset()
         ) | (UNDER_MPS if clients is not None else frozenset())
@@ -238,6 +243,7 @@ class ProcessRuntime:
             "environment": self._environment(placement),
             "working_directory": str(Path.cwd()),
             "lifeline_grace_s": self._settings.lifeline_grace_s,
+            "straggler_grace_s": 0.0 if self._leashes is None else STRAGGLER_GRACE_S,
             "log_bytes": self._settings.log_bytes,
         }
 
@@ -368,6 +374,14 @@ class ProcessRuntime:
                     os.kill(pid, to_supervisor)
             elif started is not None and _held(directory):
                 os.killpg(started["pid"], to_group)
+
+
+def _hurried(xcuda: XcudaSettings, settings: ProcessSettings) -> XcudaSettings:
+    """Where the end of a lifeline kills a job, its window must have ended before."""
+    if settings.lifeline_fd is None:
+        return xcuda
+    left_s = settings.lifeline_grace_s - bounds.QUIESCE_S - reins.WINDOW_MARGIN_S
+    return replace(xcuda, grace_s=max(0.0, min(xcuda.grace_s, left_s)))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 
@@ -17,6 +18,8 @@ from tests.agents.cast import PLACEMENT_ID, placement
 pytestmark = pytest.mark.timeout(20)
 
 LAUNCHES = "$programs/loop launch --seconds 60 --kernel step_500us"
+# Never without work in flight, unless it is held.
+BUSY = "$programs/loop launch-sync --seconds 60 --kernel step_20000us --grid 1000"
 TRAINER = "$programs/trainer --checkpoint $saved"
 
 
@@ -213,3 +216,30 @@ def test_without_the_library_no_job_starts(tmp_path):
 
     with pytest.raises(StartFailed, match="is not there"):
         runtime.start(placement(command=("true",)))
+
+
+def test_what_a_job_leaves_behind_on_the_gpu_ends_idle(bench):
+    os.mkfifo(bench.folder / "saved")
+    bench.start("setsid", BUSY, "& read _ < $saved; exit 3")
+    bench.runtime.set_duty(PLACEMENT_ID, 100.0)
+    bench.until(lambda _: bench.launches() > 3)
+
+    (bench.folder / "saved").write_text("go on\n")
+
+    assert bench.end().exit_code == 3
+    assert bench.server.report()["exits_unsafe"] == 0
+
+
+def test_the_end_of_a_lifeline_leaves_nothing_in_flight(bench):
+    lifeline, held = os.pipe()
+    settings = ProcessSettings(bench.folder / "jobs", (), lifeline, xcuda=bench.settings())
+    bench.runtime = ProcessRuntime(settings, {0: "GPU-0"})
+    bench.start("exec", BUSY)
+    bench.runtime.set_duty(PLACEMENT_ID, 100.0)
+    bench.until(lambda _: bench.launches() > 3)
+
+    os.close(held)
+
+    assert bench.end().why == "lifeline"
+    assert bench.server.report()["exits_unsafe"] == 0
+    os.close(lifeline)
