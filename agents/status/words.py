@@ -15,6 +15,7 @@ from agents.status.snapshot import (
     Snapshot,
     SourceView,
 )
+from agents.wire.names import UNITS, Signal
 
 # Periods without a word after which what was said is old.
 PATIENCE: Final = 3
@@ -79,13 +80,13 @@ def _source(source: SourceView) -> str:
 def _gpu(gpu: GpuView, wall: float) -> Iterator[str]:
     yield f"  GPU {gpu.index}  {gpu.model}  {gpu.uuid}  mode {gpu.mode}"
     why = f": {gpu.why}" if gpu.why else ""
-    yield f"    state      {gpu.state} for {span(wall - gpu.since)}{why}"
+    yield f"    {'state':17} {gpu.state} for {span(wall - gpu.since)}{why}"
     if gpu.unshareable:
-        yield f"    not shareable: {gpu.unshareable}"
+        yield f"    {'unshareable':17} {gpu.unshareable}"
     if gpu.headroom_percent is not None:
-        yield f"    headroom   {gpu.headroom_percent:.0f} % ({gpu.nearest_signal})"
+        yield f"    {'headroom':17} {gpu.headroom_percent:.0f} % ({gpu.nearest_signal})"
     if gpu.degraded:
-        yield f"    degraded   missing {', '.join(gpu.degraded)}"
+        yield f"    {'degraded':17} missing {', '.join(gpu.degraded)}"
     for signal in gpu.signals:
         yield f"    {signal.signal:17} {_signal(signal)}"
 
@@ -93,9 +94,17 @@ def _gpu(gpu: GpuView, wall: float) -> Iterator[str]:
 def _signal(signal: SignalView) -> str:
     if signal.value is None:
         return f"missing: {signal.why}"
-    value = f"{signal.value:,.0f}" if signal.value >= 1_000 else f"{signal.value:.4g}"
     source = f"  {signal.source}, {_age(signal.age_s)}" if signal.source else ""
-    return f"{value} {signal.unit}{source}"
+    return f"{_value(signal.signal, signal.value)}{source}"
+
+
+def _value(signal: Signal, value: float) -> str:
+    if signal is Signal.XID:
+        return f"{value:.0f}" if value else "none"
+    unit = UNITS[signal]
+    if unit.startswith("bytes"):
+        return f"{value / (1 << 30):.1f} GiB{unit.removeprefix('bytes')}"
+    return f"{value:,.0f} {unit}" if value >= 1_000 else f"{value:.4g} {unit}"
 
 
 def _placement(one: PlacementView) -> str:
