@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -21,6 +22,9 @@ from agents.state import running_pid
 from agents.status import snapshot as status_file
 from agents.status import words
 from agents.status.snapshot import Snapshot
+
+# GPUs that a sentence names at most.
+SHOWN: Final = 8
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
@@ -66,7 +70,8 @@ def expect_gpu(state_dir: Path, gpu_uuid: str) -> None:
         return
     known = [gpu.uuid for node in snapshot.nodes for gpu in node.gpus] if snapshot else []
     if known and gpu_uuid not in known:
-        raise CannotRun(f"no GPU {gpu_uuid} here: there are {', '.join(known)}")
+        more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+        raise CannotRun(f"no GPU {gpu_uuid} here: there are {', '.join(known[:SHOWN])}{more}")
 
 
 def as_json(snapshot: Snapshot | None, trouble: str) -> bytes:
