@@ -9,10 +9,24 @@ struct search {
     struct elf_object *object;
 };
 
+/* Not strcmp and its kin: a sanitizer that is preloaded too stands in for those, and asks our dlsym
+ * for the real ones before its own work. */
+static bool same(const char *one, const char *other)
+{
+    for (; *one && *one == *other; one++, other++)
+        ;
+    return *one == *other;
+}
+
 static bool begins_with(const char *path, const char *prefix)
 {
-    const char *slash = strrchr(path, '/');
-    return strncmp(slash ? slash + 1 : path, prefix, strlen(prefix)) == 0;
+    const char *name = path;
+    for (const char *at = path; *at; at++)
+        if (*at == '/')
+            name = at + 1;
+    for (; *prefix && *name == *prefix; name++, prefix++)
+        ;
+    return !*prefix;
 }
 
 static void read_dynamic(struct elf_object *object, const ElfW(Dyn) *entry)
@@ -69,7 +83,7 @@ static bool defines(const struct elf_object *object, uint32_t index, const char 
 {
     const ElfW(Sym) *symbol = &object->symbols[index];
     return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-           strcmp(object->strings + symbol->st_name, name) == 0;
+           same(object->strings + symbol->st_name, name);
 }
 
 /* Index of the symbol in the table that a GNU hash section sorts; 0: none. */

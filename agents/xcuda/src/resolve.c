@@ -65,10 +65,10 @@ __attribute__((noinline)) static void *decide(void *handle, const char *name, co
     return library_holds(name, found) ? hook : undecided;
 }
 
-/* Most names are not of the driver: one look at their first letter. */
+/* Most names are not of the driver: mostly one look at their first letter. */
 static bool foreign(const char *name)
 {
-    return name[0] != 'c' && name[0] != 'n';
+    return !(name[0] == 'c' && name[1] == 'u') && !(name[0] == 'n' && name[1] == 'v');
 }
 
 void *dlsym(void *handle, const char *name)

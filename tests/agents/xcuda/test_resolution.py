@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import subprocess
@@ -254,3 +255,18 @@ time.sleep(60)
 
 def _dedented(code: str) -> str:
     return "\n".join(line.removeprefix("        ") for line in code.splitlines())
+
+
+def test_a_sanitizer_that_is_preloaded_before_it_works(xcuda, library):
+    """It asks for functions of the C library before its own in their place can be called."""
+    compiler = os.environ.get("CC", "gcc")
+    command = [compiler, "-print-file-name=libasan.so"]
+    sanitizer = Path(
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout[:-1]
+    )
+    if not sanitizer.is_absolute():
+        pytest.skip("compiler: it has no address sanitizer to preload")
+    preload = {"LD_PRELOAD": f"{sanitizer.resolve()}:{library}", "ASAN_OPTIONS": "detect_leaks=0"}
+    limit = {"MUXFLOW_XCUDA_MEMORY": "1MiB"}
+    ran = xcuda.run("loop", "alloc", "--count", 50, env=preload | limit)
+    assert (ran.stderr, ran.told["first_error"]) == ("", 2)
