@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Protocol
@@ -89,6 +89,9 @@ class Clients(Protocol):
     def __contains__(self, gpu_uuid: str) -> bool: ...
 
     def place(self, gpu_uuid: str) -> Place: ...
+
+    def client_pids(self) -> Mapping[str, frozenset[int]]:
+        """As last heard; a GPU of which nothing is known is left out. Never waits."""
 
     def terminate_client(self, gpu_uuid: str, pids: Iterable[int]) -> None:
         """Never waits; what is no client of that GPU's daemon is left alone."""

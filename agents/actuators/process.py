@@ -148,7 +148,7 @@ class ProcessRuntime:
             return JobFacts(Condition.VANISHED, why="its supervisor is gone with no exit status")
         if self._leashes is not None:
             root_pid = started["supervisor_pid" if watched else "pid"]
-            self._leashes.look_for_others(placement_id, root_pid, now)
+            self._leashes.look_for_others(placement_id, root_pid, self._known_to_mps(), now)
         alive = self._alive(started, placement_id, unattended=not watched)
         return self._told(alive, placement_id, now)
 
@@ -236,6 +236,11 @@ class ProcessRuntime:
     def _is_mps(self, placement: DesiredPlacement) -> bool:
         uuid = self._gpu_uuids[placement.gpu_index]
         return self._clients is not None and uuid in self._clients
+
+    def _known_to_mps(self) -> frozenset[int]:
+        if self._clients is None:
+            return frozenset()
+        return frozenset().union(*self._clients.client_pids().values())
 
     def _spec(self, placement: DesiredPlacement, command: tuple[str, ...]) -> supervisor.Spec:
         return {

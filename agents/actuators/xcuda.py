@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from agents.actuators import family, handshake, reins, statement
+from agents.actuators.family import Children
 from agents.actuators.handshake import HANDSHAKE_S, Handshake
 from agents.actuators.statement import Key, Statement
 from agents.control_block import BlockError, ControlBlock, Limits, Mode
@@ -21,8 +22,8 @@ from agents.wire.messages import DesiredPlacement
 log = logging.getLogger(__name__)
 
 FOLDER: Final = "xcuda"
-# Looking at every process of the machine costs milliseconds.
-FAMILY_S: Final = 2.0
+# Looking at the processes of a job costs a millisecond, or much more; see `family.children`.
+FAMILY_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class Leashes:
         self.settings = settings
         self._leashes: dict[str, Leash] = {}
         self._refused: dict[str, str] = {}
-        self._parents: tuple[float, dict[int, int]] = (float("-inf"), {})
+        self._family: tuple[float, Children] | None = None
         self._shaken: dict[str, float] = {}
 
     def create(self, placement: DesiredPlacement, directory: Path) -> dict[str, str]:
@@ -182,15 +183,19 @@ class Leashes:
             return self._refused.get(placement_id, "")
         return leash.broken or leash.handshake.overdue(now, self.settings.handshake_s)
 
-    def look_for_others(self, placement_id: str, root_pid: int, now: float) -> None:
-        """For processes below `root_pid` that use CUDA without the library; now and then."""
+    def look_for_others(
+        self, placement_id: str, root_pid: int, clients: frozenset[int], now: float
+    ) -> None:
+        """For processes below `root_pid` that use CUDA without a slot; now and then. `clients`
+        are known to MPS: one of them may have the library and yet not find its block."""
         leash = self._leashes.get(placement_id)
         if leash is None or 0.0 <= now - self._shaken.get(placement_id, float("-inf")) < FAMILY_S:
             return
         self._shaken[placement_id] = now
-        ours = family.descendants(root_pid, self._family(now))
+        ours = family.descendants(root_pid, self._children(now))
         unseen = ours - leash.statement.pids
-        leash.shake_hands(family.without_library(unseen, str(self.settings.library)), now)
+        bare = family.without_library(unseen, str(self.settings.library))
+        leash.shake_hands(bare | (unseen & clients), now)
 
     def forget(self, placement_id: str) -> None:
         leash = self._leashes.pop(placement_id, None)
@@ -199,7 +204,8 @@ class Leashes:
         self._refused.pop(placement_id, None)
         self._shaken.pop(placement_id, None)
 
-    def _family(self, now: float) -> dict[int, int]:
-        if not 0.0 <= now - self._parents[0] < FAMILY_S / 2:
-            self._parents = now, family.parents()
-        return self._parents[1]
+    def _children(self, now: float) -> Children:
+        """One look for all jobs that are due together."""
+        if self._family is None or self._family[0] != now:
+            self._family = now, family.children()
+        return self._family[1]

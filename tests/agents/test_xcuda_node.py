@@ -28,13 +28,16 @@ class Clients:
     """A control daemon that only remembers which of its clients it was to end."""
 
     def __init__(self):
-        self.ended = set()
+        self.ended, self.known = set(), set()
 
     def __contains__(self, gpu_uuid):
         return True
 
     def place(self, gpu_uuid):
         return unit.place_of(gpu_uuid)
+
+    def client_pids(self):
+        return {"GPU-0": frozenset(self.known)}
 
     def terminate_client(self, gpu_uuid, pids):
         self.ended |= set(pids)
@@ -168,13 +171,22 @@ def test_a_job_whose_shell_keeps_sigterm_to_itself_is_gated_and_told(play, monke
     assert play.unsafe_exits == 0
 
 
-def test_a_job_that_shuns_the_library_is_stopped_and_named(play):
+ESCAPES = {
+    "preload": "exec env -u LD_PRELOAD",
+    "block": "exec env -u MUXFLOW_XCUDA_DIR -u MUXFLOW_XCUDA_REQUIRED",
+}
+
+
+@pytest.mark.parametrize("way", ESCAPES)
+def test_a_job_that_escapes_its_limits_is_stopped_and_named(play, way, monkeypatch):
+    monkeypatch.setattr("agents.actuators.xcuda.FAMILY_S", 0.0)
     play.bench.runtime._leashes.settings = play.bench.settings(handshake_s=0.0)
-    play.placement = placement(
-        command=play.bench.command("exec env -u LD_PRELOAD $programs/loop launch --seconds 60")
+    escaped = placement(
+        command=play.bench.command(ESCAPES[way], "$programs/loop launch --seconds 60")
     )
     play.stage.healthy()
-    play.stage.order(desired(play.placement, generation=2))
+    play.stage.order(desired(escaped, generation=2))
+    play.clients.known.add(play.until(lambda: play.guest and play.guest.facts.pid))
 
     ended = play.ended()
 
