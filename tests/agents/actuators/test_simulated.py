@@ -84,3 +84,21 @@ def test_the_values_show_a_real_process_for_as_long_as_it_lives(world, tmp_path)
         time.sleep(0.02)
     advance(world, 2.0, 2)
     assert world.offline_sm()[0] == 0
+
+
+def test_a_freeze_that_reaches_a_real_process_shows_in_the_values(world, bench):
+    settings = ProcessSettings(bench.folder / "jobs", xcuda=bench.settings())
+    bench.runtime = MirroredProcessRuntime(settings, {0: "GPU-0"}, world, "node-01")
+    bench.start("exec $programs/loop launch --seconds 60")
+    bench.until(lambda facts: facts.pids)
+    bench.runtime.set_duty(PLACEMENT_ID, 100.0)
+    advance(world, 0.0, 2)
+    assert world.offline_sm()[0] > 0
+
+    bench.runtime.freeze(PLACEMENT_ID)
+    advance(world, 2.0, 2)
+    assert world.offline_sm()[0] == 0
+
+    bench.runtime.thaw(PLACEMENT_ID)
+    advance(world, 4.0, 2)
+    assert world.offline_sm()[0] > 0
