@@ -270,3 +270,16 @@ def test_a_sanitizer_that_is_preloaded_before_it_works(xcuda, library):
     limit = {"MUXFLOW_XCUDA_MEMORY": "1MiB"}
     ran = xcuda.run("loop", "alloc", "--count", 50, env=preload | limit)
     assert (ran.stderr, ran.told["first_error"]) == ("", 2)
+
+
+def test_closing_the_library_takes_nothing_away(xcuda, library):
+    """Its threads and its handlers go on."""
+    code = f"""
+        import _ctypes
+        library = ctypes.CDLL({str(library)!r})
+        code = library.cuInit(0)
+        _ctypes.dlclose(library._handle)
+        time.sleep(0.2)  # for a look around of its threads
+        print(code)
+        """
+    assert xcuda.python(code, preload=False, env={"LD_PRELOAD": "libcuda.so.1"}) == 0
