@@ -51,8 +51,11 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t w
 {
     ENTER_UNSAFE();
     (void)element;
+    size_t bytes;
     *pitch = rounded(width, PITCH_BYTES);
-    return allocate(address, *pitch * height);
+    if (memory_exceeds(width) || __builtin_mul_overflow(*pitch, height, &bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return allocate(address, bytes);
 }
 
 /* Managed memory is really there, since the host may touch it; the device counts it whole. */

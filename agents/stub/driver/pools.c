@@ -62,6 +62,8 @@ static CUresult grow(CUmemoryPool pool, uint64_t used)
 static CUresult pool_take(CUmemoryPool pool, uint64_t bytes)
 {
     CUresult result = CUDA_SUCCESS;
+    if (memory_exceeds(bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     lock(pool);
     uint64_t used = pool->value[USED] + rounded(bytes, UNIT_BYTES);
     if (used > pool->value[RESERVED])

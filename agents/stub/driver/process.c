@@ -214,8 +214,15 @@ static bool alone(void)
     return !(process.special & SPECIAL_SHARED);
 }
 
+bool memory_exceeds(uint64_t bytes)
+{
+    return bytes > process.server->capacity_bytes;
+}
+
 CUresult memory_take(uint64_t bytes)
 {
+    if (memory_exceeds(bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY; /* before it is rounded up to more than fits into 64 bits */
     bytes = rounded(bytes, UNIT_BYTES);
     if (alone())
         return take_alone(bytes);

@@ -69,6 +69,7 @@ CUresult process_connect(void);
 void process_contexts(uint32_t count);
 
 /* Device memory, in whole units of 512 bytes. */
+bool memory_exceeds(uint64_t bytes); /* what the whole device has */
 CUresult memory_take(uint64_t bytes);
 void memory_give(uint64_t bytes);
 uint64_t memory_free_bytes(void);

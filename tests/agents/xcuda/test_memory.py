@@ -331,3 +331,26 @@ tell(free=free_mib())
         block=block,
     )
     assert told == {"free": 64}
+
+
+@pytest.mark.parametrize("preload", [False, True], ids=["alone", "under xCUDA"])
+def test_no_size_is_too_large_to_be_refused(xcuda, preload):
+    """Not even one that cannot be rounded up, nor a product that does not fit."""
+    told = xcuda.python(
+        """
+        cuda.start()
+        at, pitch, most = c_uint64(), c_uint64(), (1 << 64) - 1
+        codes = set()
+        for bytes in (1 << 50, 1 << 63, most - 511, most):
+            codes |= {
+                cuda.cuMemAlloc_v2(byref(at), bytes),
+                cuda.cuMemAllocManaged(byref(at), bytes, 1),
+                cuda.cuMemAllocAsync(byref(at), bytes, 0),
+                cuda.cuMemAllocPitch_v2(byref(at), byref(pitch), bytes, 1, 4),
+                cuda.cuMemAllocPitch_v2(byref(at), byref(pitch), 1 << 32, bytes, 4),
+            }
+        tell(codes=sorted(codes), used=cuda.used())
+        """,
+        preload=preload,
+    )
+    assert told == {"codes": [2], "used": 0}
