@@ -16,7 +16,7 @@ from tests.agents.xcuda.running import Runner, Server
 TIMED = {"STUB_TIME": "1"}
 # A request is sixteen kernels on part of the device, 8 ms alone; the training step fills it.
 REQUESTS = (
-    *("--requests", 300, "--period-ms", 30, "--poisson", 1),
+    *("--requests", 250, "--period-ms", 45, "--poisson", 1),
     *("--kernels", 16, "--grid", 600, "--kernel", "serve_500us"),
 )
 OFFLINE = ("launch", "--threads", 1, "--grid", 1000, "--kernel", "step_700us")
