@@ -41,9 +41,19 @@ def main(folder: Path, number: int, is_last: bool) -> None:
             break
         time.sleep(TICK_S)
         stage.now += TICK_S
+    take_all(stage)
     told = stage.told(EventKind.PLACEMENT_ENDED)
     sys.stdout.write(json.dumps([{"id": one.placement_id} | one.data for one in told]) + "\n")
     stage.die()
+
+
+def take_all(stage: Stage) -> None:
+    """All events of all lives: the next batch comes when the last one is acknowledged."""
+    before = -1
+    while before < len(stage.events):
+        before = len(stage.events)
+        stage.receive()
+        stage.node.outbox.acknowledge(stage.events[-1].seq)
 
 
 def _long(bench: Bench):
