@@ -27,9 +27,14 @@ from tests.services import postgres_server, redis_server
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "var" / "test"
+# A node as it is: real processes, sockets and daemons, and the C library, built here with gcc.
+NODE = (
+    *("tests/agents/actuators", "tests/agents/mps", "tests/agents/stub", "tests/agents/xcuda"),
+    *("tests/agents/test_agent_killed.py", "tests/agents/test_fleet.py"),
+    *("tests/agents/test_host.py", "tests/agents/test_link.py", "tests/agents/test_xcuda_node.py"),
+)
 APART = tuple(
-    f"--ignore=tests/{folder}"
-    for folder in ("agents/stub", "agents/xcuda", "browser", "contract", "demo")
+    f"--ignore={path}" for path in (*NODE, "tests/browser", "tests/contract", "tests/demo")
 )
 NO_TESTS_COLLECTED = 5
 # How a stage is told of a service.
@@ -79,8 +84,7 @@ def stages() -> list[Stage]:
         node("js", deadline_s=120),
         # SQLite and no services: what a developer runs all day. Some wait, so one more than cores.
         pytest("unit", *APART, "-n3", "-m", "not integration and not gpu", deadline_s=480),
-        # The C library under real programs on the stand-in driver, built here with gcc.
-        pytest("xcuda", "tests/agents/xcuda", "tests/agents/stub", "-n3", deadline_s=360),
+        pytest("node", *NODE, "-n3", "-m", "not integration and not gpu", deadline_s=480),
         # What touches the database, once more on PostgreSQL.
         pytest(
             "postgres", *APART, "-n2", "-m", "django_db and not integration and not gpu",
