@@ -24,7 +24,7 @@
 #define PACE_BURST_NS UINT64_C(10000000)      /* of launches and blocks: half of 20 ms */
 #define PACE_DEBT_NS UINT64_C(1000000000)     /* the most that anything can cost */
 #define PACE_GRANT_NS UINT64_C(1000000)       /* of a limit, given to a thread at once */
-#define PACE_GRANT_LAUNCHES 64                /* likewise; without any limit: */
+#define PACE_GRANT_LAUNCHES 256               /* likewise; without any limit: */
 #define PACE_GRANT_UNLIMITED 1024
 #define PACE_DUTY_BURST_NS UINT64_C(2000000)
 #define PACE_DUTY_FLOOR_NS UINT64_C(50000000) /* one launch in this time passes any duty */
