@@ -82,8 +82,9 @@ def stages() -> list[Stage]:
         make("check", "check", deadline_s=360),
         make("docker", "docker-check", deadline_s=120),
         node("js", deadline_s=120),
-        # SQLite and no services: what a developer runs all day. Some wait, so one more than cores.
-        pytest("unit", *APART, "-n3", "-m", "not integration and not gpu", deadline_s=480),
+        # SQLite and no services: what a developer runs all day.
+        pytest("unit", *APART, "-n2", "-m", "not integration and not gpu", deadline_s=480),
+        # They wait more than they work, so one more than cores.
         pytest("node", *NODE, "-n3", "-m", "not integration and not gpu", deadline_s=480),
         # What touches the database, once more on PostgreSQL.
         pytest(
