@@ -1,32 +1,15 @@
 /* The pace of launches, on a clock that the test turns. */
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../../../../agents/xcuda/src/pace.c"
+#include "check.h"
 
 #define MS UINT64_C(1000000)
 #define START (5 * NS_PER_S)
 
-#define CHECK(holds, ...)                                         \
-    do {                                                          \
-        if (!(holds)) {                                           \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #holds); \
-            fprintf(stderr, __VA_ARGS__);                         \
-            fputc('\n', stderr);                                  \
-            exit(1);                                              \
-        }                                                         \
-    } while (0)
-
 static uint32_t seed = 20240229;
-
-static uint32_t below(uint32_t limit)
-{
-    seed = seed * 1664525u + 1013904223u;
-    return (uint32_t)((uint64_t)seed * limit >> 32);
-}
 
 static const struct limits UNLIMITED = {.duty_permille = PACE_FULL_DUTY};
 
@@ -50,10 +33,10 @@ static struct amount launch(struct program *program, int64_t blocks_each)
 {
     struct amount asked = {1, blocks_each};
     struct amount grant =
-        pace_grant(&program->pace, &program->limits, asked, program->threads, below(1u << 31));
+        pace_grant(&program->pace, &program->limits, asked, program->threads, below(&seed, 1u << 31));
     uint64_t delay;
     while ((delay = pace_delay_ns(&program->pace, &program->limits, grant, program->now_ns)))
-        program->now_ns += delay + below(100000); /* a sleep is never exact */
+        program->now_ns += delay + below(&seed, 100000); /* a sleep is never exact */
     pace_charge(&program->pace, &program->limits, grant, program->now_ns);
     int64_t used = 1;
     while (used < grant.launches && (used + 1) * blocks_each <= grant.blocks)
@@ -74,7 +57,7 @@ static double largest_burst(struct program *program, uint64_t rate, bool of_bloc
     size_t made = 0, from = 0;
     uint64_t end = program->now_ns + NS_PER_S, sum = 0, most = 0;
     while (program->now_ns < end && made < KEPT) {
-        struct amount amount = launch(program, of_blocks ? 1 + below(5) : 1);
+        struct amount amount = launch(program, of_blocks ? 1 + below(&seed, 5) : 1);
         at[made] = program->now_ns;
         count[made] = (uint64_t)(of_blocks ? amount.blocks : amount.launches);
         sum += count[made++];
@@ -141,18 +124,18 @@ static void nothing_is_waited_for_longer_than_the_longest_debt(void)
 {
     for (int round = 0; round < 100000; round++) {
         struct pace pace = {0};
-        pace.launch_ns = below(2) ? below(UINT32_MAX) : 0;
+        pace.launch_ns = below(&seed, 2) ? below(&seed, UINT32_MAX) : 0;
         struct limits limits = {
-            .launches_per_s = below(3) ? below(UINT32_MAX) >> below(32) : UINT64_MAX - below(9),
-            .blocks_per_s = below(3) ? below(UINT32_MAX) >> below(32) : UINT64_MAX - below(9),
-            .inflight_cap = below(UINT32_MAX) >> below(32),
-            .duty_permille = below(3) ? below(1001) : UINT32_MAX - below(9),
+            .launches_per_s = below(&seed, 3) ? below(&seed, UINT32_MAX) >> below(&seed, 32) : UINT64_MAX - below(&seed, 9),
+            .blocks_per_s = below(&seed, 3) ? below(&seed, UINT32_MAX) >> below(&seed, 32) : UINT64_MAX - below(&seed, 9),
+            .inflight_cap = below(&seed, UINT32_MAX) >> below(&seed, 32),
+            .duty_permille = below(&seed, 3) ? below(&seed, 1001) : UINT32_MAX - below(&seed, 9),
         };
-        struct amount asked = {1 + below(1u << 20), (int64_t)below(UINT32_MAX) << below(9)};
-        uint64_t now = START + below(UINT32_MAX);
+        struct amount asked = {1 + below(&seed, 1u << 20), (int64_t)below(&seed, UINT32_MAX) << below(&seed, 9)};
+        uint64_t now = START + below(&seed, UINT32_MAX);
         pace_control(&pace, &limits, now);
         for (int launch = 0; launch < 4; launch++) {
-            struct amount grant = pace_grant(&pace, &limits, asked, 1 + below(9), below(UINT32_MAX));
+            struct amount grant = pace_grant(&pace, &limits, asked, 1 + below(&seed, 9), below(&seed, UINT32_MAX));
             CHECK(grant.launches >= asked.launches && grant.blocks >= asked.blocks, "too little");
             uint64_t delay = pace_delay_ns(&pace, &limits, grant, now);
             CHECK(delay <= PACE_DEBT_NS + PACE_BURST_NS, "%" PRIu64, delay);
@@ -211,7 +194,7 @@ static uint64_t launched_until_all_are_held(const struct limits *limits, uint32_
                 continue;
             }
             counted += (uint64_t)granted[i] + 1;
-            granted[i] = pace_grant(&pace, limits, one, threads, below(1000)).launches - 1;
+            granted[i] = pace_grant(&pace, limits, one, threads, below(&seed, 1000)).launches - 1;
             all += granted[i] + 1;
         }
     }
@@ -222,8 +205,8 @@ static void no_more_is_in_flight_than_the_cap(void)
 {
     for (int round = 0; round < 10000; round++) {
         struct limits limits = UNLIMITED;
-        limits.inflight_cap = 1 + below(300);
-        uint32_t threads = 1 + below(8);
+        limits.inflight_cap = 1 + below(&seed, 300);
+        uint32_t threads = 1 + below(&seed, 8);
         uint64_t launched = launched_until_all_are_held(&limits, threads);
         CHECK(launched <= limits.inflight_cap, "%" PRIu64 " of %u", launched, limits.inflight_cap);
         CHECK(2 * launched >= limits.inflight_cap, "%" PRIu64 " of %u", launched,
@@ -251,10 +234,10 @@ static double busy_part(uint32_t duty_permille, double launch_us, double rest_us
     while ((double)it.now_ns < end) {
         pace_control(&it.pace, &it.limits, it.now_ns);
         struct amount grant =
-            pace_grant(&it.pace, &it.limits, (struct amount){1, 1}, 1, below(1u << 31));
+            pace_grant(&it.pace, &it.limits, (struct amount){1, 1}, 1, below(&seed, 1u << 31));
         uint64_t delay = pace_delay_ns(&it.pace, &it.limits, grant, it.now_ns);
         if (delay) {
-            it.now_ns += smaller(delay + below(50000), 20 * MS);
+            it.now_ns += smaller(delay + below(&seed, 50000), 20 * MS);
             continue;
         }
         pace_charge(&it.pace, &it.limits, grant, it.now_ns);
@@ -366,9 +349,9 @@ static void no_step_is_larger_than_a_quarter(void)
     for (int period = 0; period < 1000; period++) {
         double before = it.pace.share_ppm;
         it.pace.duty_delays = true;
-        if (below(2))
-            observe(&it, below(60) * MS, 1);
-        it.now_ns += 20 * MS + below(300) * MS;
+        if (below(&seed, 2))
+            observe(&it, below(&seed, 60) * MS, 1);
+        it.now_ns += 20 * MS + below(&seed, 300) * MS;
         pace_control(&it.pace, &it.limits, it.now_ns);
         double ratio = it.pace.share_ppm / before;
         CHECK(ratio > 0.7499 && ratio < 1.2501, "%.3f", ratio);
