@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agents.control_block import PHASE_CODES, Kind, Mode
+from agents.mps.recovery import CUDA_CODES
 from tests.agents.xcuda.running import ROOT
 
 PAGE = (ROOT / "docs" / "xcuda.md").read_text()
@@ -72,6 +73,7 @@ def test_every_fatal_code_is_told():
         fatal |= set(range(number[first], number[last or first] + 1))
     told = re.findall(r"^\| (\d+) \| (\w+) \|", section("Faults"), re.MULTILINE)
     assert {int(code) for code, _ in told} == fatal
+    assert fatal <= set(CUDA_CODES), "the agent has no answer to a code that ends a process"
     assert all(number[name] == int(code) for code, name in told)
 
 
