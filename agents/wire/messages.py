@@ -150,7 +150,14 @@ class Event(Message, frozen=True):
     lost_work_s, progress, work_done_s, signalled, why, remarks}; eviction_started: {origin, why,
     signal, value, limit, reaction_ms}; eviction_phase: {phase, lost_work_s, memory_bytes};
     eviction_stuck: {why}; eviction_proposed: {origin, why, signal, value, limit}, a wish of this
-    node that the console decides; eviction_failed: {why}; degraded: {missing}; gap: {dropped}.
+    node that the console decides; eviction_failed: {why}; degraded: {missing}; gap: {dropped};
+    gpu_fault: {fault_id, why, first, first_by, code, others, moments, recovered_s, ended}.
+
+    A gpu_fault tells a fault that reached every client of a GPU's MPS server. It is told when it
+    is seen and again, with the same fault_id, when its story goes on; the latest holds. `first`
+    and each of `others` is {pid, side, name, placement_id}; `first` None: unknown. `moments` are
+    {after_s, what}. `recovered_s`: until every online process was a healthy client again.
+    `ended`: nothing more will be told.
 
     Values and limits are in policy units. `samples` are the local samples of a move that no wire
     sample made. An eviction_started that names an open eviction escalates it.

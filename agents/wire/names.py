@@ -142,11 +142,17 @@ class EventKind(StrEnum):
     GAP = "gap"
     EVICTION_PROPOSED = "eviction_proposed"
     EVICTION_FAILED = "eviction_failed"
+    GPU_FAULT = "gpu_fault"
 
 
 # Terminal outcomes are never dropped from a full spool.
 TERMINAL_EVENTS: Final = frozenset(
-    {EventKind.PLACEMENT_ENDED, EventKind.EVICTION_STARTED, EventKind.EVICTION_FAILED}
+    {
+        EventKind.PLACEMENT_ENDED,
+        EventKind.EVICTION_STARTED,
+        EventKind.EVICTION_FAILED,
+        EventKind.GPU_FAULT,
+    }
 )
 
 
