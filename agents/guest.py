@@ -20,13 +20,14 @@ GONE: Final = frozenset({Condition.EXITED, Condition.VANISHED, Condition.NEVER_R
 
 @dataclass(slots=True)
 class Guest:
-    """One placement that has not ended."""
+    """One placement that has not ended. `gone_at`: when it was first seen gone (monotonic)."""
 
     record: Record
     facts: JobFacts
     stop: StopState | None = None
     frozen: bool = False
     duty_percent: float | None = None
+    gone_at: float | None = None
 
     @property
     def placement(self) -> DesiredPlacement:
@@ -57,9 +58,11 @@ class Guest:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a stop must know about the GPU of its job; see `stopping.Seen`."""
+    """What a stop must know about the GPU of its job; see `stopping.Seen`. `memory_told`: some
+    source says what offline work holds there."""
 
     memory_returned: bool
+    memory_told: bool
     held: bool
     calm: bool
     pressing: bool

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -40,6 +41,10 @@ log = logging.getLogger(__name__)
 URGENCY: Final = {Origin.OVERLOAD: 1, Origin.EMERGENCY: 2}
 # Duty moves on every sample; a change too small to matter is not worth a write to the job.
 DUTY_STEP_PERCENT: Final = 0.5
+MEMORY_UNTOLD: Final = (
+    "no source tells what offline work holds on this GPU: that its memory returned follows from its"
+    " processes being gone, and was not seen on the device"
+)
 
 
 class Guests:
@@ -81,6 +86,8 @@ class Guests:
     def observe(self, guest: Guest, now: float) -> None:
         """Looks at one job; if it ended by itself it is accounted for at once."""
         guest.facts = self._runtime.observe(guest.placement_id, now)
+        if guest.gone and guest.gone_at is None:
+            guest.gone_at = now
         if guest.facts.condition is Condition.ALIVE and not guest.record.started:
             self._put(guest, msgspec.structs.replace(guest.record, started=True))
             self._tell(EventKind.PLACEMENT_STARTED, guest, {"pid": guest.facts.pid})
@@ -129,8 +136,12 @@ class Guests:
         self._runtime.forget(action.placement_id)
 
     def stop(self, action: Stop, policy: AgentPolicy, held: bool, now: float) -> None:
-        """The ordinary stop; `held`: SysMonitor wants the job frozen."""
+        """`held`: SysMonitor wants the job frozen."""
         guest = self._guests[action.placement_id]
+        if action.eviction_id is None:
+            action = replace(action, eviction_id=str(uuid7()))
+            told = {"why": action.why, "origin": action.origin}
+            self._tell(EventKind.EVICTION_STARTED, guest, told, action.eviction_id)
         grace_s = policy.grace_s if action.grace_s is None else action.grace_s
         begun = stopping.begin(
             action.origin, guest.placement.checkpoint, grace_s, policy, now, held=held
@@ -212,7 +223,7 @@ class Guests:
         guest.stop, actions = stopping.step(before, seen(guest, around), now)
         failed = self._carry_out(guest, actions, policy)
         if guest.stop.stage in stopping.ENDED:
-            self._finish_stop(guest)
+            self._finish_stop(guest, () if around.memory_told else (MEMORY_UNTOLD,))
         elif (guest.stop.stage, guest.stop.phase) != (before.stage, before.phase):
             self._save_stop(guest)
         return failed
@@ -283,7 +294,7 @@ class Guests:
         self._tell_stop(EventKind.EVICTION_PHASE, guest, told)
 
     def _tell_stop(self, kind: EventKind, guest: Guest, data: dict[str, Any]) -> None:
-        """A stop of the node's own, without an eviction, has no phases to tell."""
+        """A stop that an older agent began by itself has no eviction to tell of."""
         under_way = guest.record.stopping
         if under_way and under_way.eviction_id:
             self._tell(kind, guest, data, under_way.eviction_id)
@@ -301,15 +312,16 @@ class Guests:
             under_way = msgspec.structs.replace(under_way, machine=kept)
             self._put(guest, msgspec.structs.replace(guest.record, stopping=under_way))
 
-    def _finish_stop(self, guest: Guest) -> None:
+    def _finish_stop(self, guest: Guest, remarks: tuple[str, ...]) -> None:
         """A failed stop ends too, once the process is gone after all."""
         under_way = guest.record.stopping
         if guest.gone:
-            self._end(guest, EndReason.EVICTED if under_way is None else under_way.end_reason)
+            reason = EndReason.EVICTED if under_way is None else under_way.end_reason
+            self._end(guest, reason, remarks)
 
     # --- ends ---------------------------------------------------------------------------
 
-    def _end(self, guest: Guest, reason: EndReason) -> None:
+    def _end(self, guest: Guest, reason: EndReason, remarks: tuple[str, ...] = ()) -> None:
         under_way, facts = guest.record.stopping, guest.facts
         ended = Ended(
             reason,
@@ -319,7 +331,7 @@ class Guests:
             facts.progress,
             facts.work_done_s,
             signalled=under_way is not None and under_way.signalled,
-            remarks=facts.remarks,
+            remarks=facts.remarks + remarks,
         )
         del self._guests[guest.placement_id]
         self._ledger.put(msgspec.structs.replace(guest.record, ended=ended))

@@ -16,8 +16,8 @@ from agents.wire.names import EndReason, Origin
 
 
 class Stopping(msgspec.Struct, frozen=True):
-    """A stop under way. `machine` is `stopping.StopState` as plain data; without an eviction id
-    the stop is the node's own (the lease ran out, the node was switched off)."""
+    """A stop under way. `machine` is `stopping.StopState` as plain data; a stop of the node's
+    own that an earlier version began has no eviction id."""
 
     origin: Origin
     end_reason: EndReason

@@ -207,7 +207,11 @@ class NodeAgent:
     def _step_stop(self, each: Guard, guest: Guest, now: float) -> None:
         facts = self._facts(each)
         around = Surroundings(
-            facts.offline_memory_returned, each.held, each.calm(), each.pressing(facts)
+            facts.offline_memory_returned,
+            each.reading is not None and each.reading.offline_memory_bytes is not None,
+            each.held,
+            each.calm(),
+            each.pressing(facts),
         )
         failed = self._guests.step_stop(guest, around, each.policy or WITHOUT_ORDERS, now)
         if failed is not None:
@@ -335,7 +339,8 @@ class NodeAgent:
             case Stop():
                 each = self._guard_of(self._guests.placement(action.placement_id))
                 policy = each.policy or WITHOUT_ORDERS
-                self._spool.tally.ordered(each.index, action.origin, action.placement_id, now)
+                if action.eviction_id is not None:
+                    self._spool.tally.ordered(each.index, action.origin, action.placement_id, now)
                 self._guests.stop(action, policy, each.held, now)
             case Decline():
                 self._guests.decline(action)
@@ -386,9 +391,14 @@ def _fact(gpu: Gpu) -> str:
 
 
 def _memory_returned(each: Guard, guest: Guest | None) -> bool:
-    """Where nobody can tell offline memory apart, a job that is gone has returned its own."""
+    """By what the device says, looked at since the job went. Where nobody can tell offline memory
+    apart, a job that is gone has returned its own."""
     held = None if each.reading is None else each.reading.offline_memory_bytes
-    return held == 0 if held is not None else guest is None or guest.gone
+    if each.reading is None or held is None:
+        return guest is None or guest.gone
+    gone_at = None if guest is None else guest.gone_at
+    looked_at = each.reading.processes_at
+    return held == 0 and (gone_at is None or looked_at is None or looked_at >= gone_at)
 
 
 def _reaction_ms(each: Guard) -> float | None:

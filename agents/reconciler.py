@@ -74,7 +74,8 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Through the ordinary stop. `grace_s` None: what the policy gives."""
+    """Through the stop that its origin asks for. Without `eviction_id` it is the node's own wish.
+    `grace_s` None: what the policy gives."""
 
     placement_id: str
     why: str
@@ -139,13 +140,14 @@ def _stop(situation: Situation, known: Known, target: DesiredPlacement | None) -
     elif known.unattended:
         yield Stop(placement_id, "its supervisor died", EndReason.LOST)
     elif known.unlimited and not situation.gpus[known.gpu_index].allows_unlimited:
-        yield Stop(placement_id, known.unlimited, EndReason.FAILED)
+        yield Stop(placement_id, known.unlimited, EndReason.FAILED, Origin.EMERGENCY)
     elif not situation.lease_holds:
         yield Stop(placement_id, "the lease expired", EndReason.LEASE_EXPIRED)
     elif situation.gpus[known.gpu_index].switched_off:
-        yield Stop(placement_id, "sharing was switched off on the node")
-    elif situation.gpus[known.gpu_index].leave:
-        yield Stop(placement_id, situation.gpus[known.gpu_index].leave)
+        why = "sharing was switched off on the node"
+        yield Stop(placement_id, why, origin=Origin.STOP_SHARING)
+    elif why := situation.gpus[known.gpu_index].leave:
+        yield Stop(placement_id, why, origin=Origin.STOP_SHARING)
     elif target is None:
         yield Stop(placement_id, "the console no longer names it")
 

@@ -20,12 +20,14 @@ WINDOW_MARGIN_S: Final = 2.0
 PERMILLE_PER_PERCENT: Final = 10
 
 
-def first(placement: DesiredPlacement, grace_s: float) -> Limits:
+def first(placement: DesiredPlacement, grace_s: float, inflight_cap: int | None = None) -> Limits:
     """Before the first word of SysMonitor: the quota holds, and launches pass at the floor duty.
 
-    `grace_s` is for a stop that nobody announces, as when the node is shut down.
+    `grace_s` is for a stop that nobody announces, as when the node is shut down; `inflight_cap`
+    how many launches of each process may wait on the device, None: as many as there are.
     """
-    start = Limits(exit_ms=round((bounds.QUIESCE_S + bounds.RELEASE_S) * 1_000))
+    exit_ms = round((bounds.QUIESCE_S + bounds.RELEASE_S) * 1_000)
+    start = Limits(exit_ms=exit_ms, inflight_cap=inflight_cap)
     start = replace(start, duty_permille=start.floor_duty_permille)
     start = with_quota(start, placement.memory_quota_bytes)
     return with_grace(start, 0.0 if placement.checkpoint is Checkpoint.NONE else grace_s)
@@ -66,10 +68,12 @@ def leaving(limits: Limits) -> Limits:
     return replace(limits, mode=Mode.EXIT)
 
 
-def after(placement: DesiredPlacement, grace_s: float, kept: Limits) -> Limits:
+def after(
+    placement: DesiredPlacement, grace_s: float, kept: Limits, inflight_cap: int | None = None
+) -> Limits:
     """What an earlier life of this agent wrote last, where a job must not notice its death; duty
     starts anew from the floor, as for a new job."""
-    fresh = first(placement, grace_s)
+    fresh = first(placement, grace_s, inflight_cap)
     return replace(fresh, mode=kept.mode, window_open=kept.window_open, grace_ms=kept.grace_ms)
 
 

@@ -24,16 +24,21 @@ log = logging.getLogger(__name__)
 FOLDER: Final = "xcuda"
 # Looking at the processes of a job costs a millisecond, or much more; see `family.children`.
 FAMILY_S: Final = 5.0
+# One kernel at a time of each process: the next is launched when it ends, so an online kernel never
+# waits behind a queue of them. `make bench-xcuda` shows what it costs and gains.
+INFLIGHT_CAP: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class XcudaSettings:
     """`library` is the absolute path of libxcuda.so, as jobs see it. `grace_s` holds for a stop
-    that the agent does not announce; `handshake_s`: see `actuators.handshake`."""
+    that the agent does not announce; `handshake_s`: see `actuators.handshake`; `inflight_cap`:
+    see `reins.first`."""
 
     library: Path
     grace_s: float = 20.0
     handshake_s: float = HANDSHAKE_S
+    inflight_cap: int | None = INFLIGHT_CAP
 
     def environment(self, directory: Path) -> dict[str, str]:
         """Of every process of the job whose folder this is. A process that the library cannot
@@ -144,7 +149,7 @@ class Leashes:
             raise BlockError(
                 f"{self.settings.library} is not there: install it, or run the agent without it."
             )
-        limits = reins.first(placement, self.settings.grace_s)
+        limits = reins.first(placement, self.settings.grace_s, self.settings.inflight_cap)
         block = ControlBlock.create(
             directory / FOLDER,
             reins.generation_of(placement.placement_id),
@@ -161,7 +166,9 @@ class Leashes:
         except BlockError as error:
             self._refused[placement.placement_id] = f"it is not under xCUDA: {error}"
             return
-        leash = Leash(block, reins.after(placement, self.settings.grace_s, kept))
+        settings = self.settings
+        limits = reins.after(placement, settings.grace_s, kept, settings.inflight_cap)
+        leash = Leash(block, limits)
         leash.look(0.0)
         leash.told = any(one.signal is not None for one in leash.statement.processes)
         self._leashes[placement.placement_id] = leash

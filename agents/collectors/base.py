@@ -48,6 +48,7 @@ class GpuReading:
     came from. `missing` says why a value is not there, where the source knows. `throttled` are
     the reasons for a lowered clock. `trouble` is a sentence about a card that only a person can
     bring back. `processes` are all that use the GPU; None where nobody can list them.
+    `processes_at` is when that list was made (monotonic seconds), None: with this reading.
     """
 
     index: int
@@ -62,6 +63,7 @@ class GpuReading:
     throttled: tuple[str, ...] | None = None
     trouble: str = ""
     processes: tuple[GpuProcess, ...] | None = None
+    processes_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ def reading(card: Card, found: Sequence[Found], shares: Mapping[str, float]) -> 
         for place, value in enumerate(one.finding.values):
             if value is not None and values[place] is None and _plausible(place, value, card):
                 values[place], origins[place] = value, one.origin
-    processes = next((f.finding.processes for f in found if f.finding.processes is not None), None)
+    listed = next((one for one in found if one.finding.processes is not None), None)
+    processes = None if listed is None else listed.finding.processes
     jobs = next((f.finding.jobs for f in found if f.finding.jobs is not None), None)
     online, offline = split(values[_SM], processes, jobs, shares)
     return GpuReading(
@@ -55,6 +56,7 @@ def reading(card: Card, found: Sequence[Found], shares: Mapping[str, float]) -> 
         next((f.finding.throttled for f in found if f.finding.throttled is not None), None),
         next((f.finding.trouble for f in found if f.finding.trouble), ""),
         processes,
+        None if listed is None else listed.origin.at,
     )
 
 

@@ -99,7 +99,8 @@ class Sensors:
 
     def __init__(self) -> None:
         self.values = {Signal.SM_ACTIVITY: 20.0, Signal.MEMORY: 20.0 * (1 << 30)}
-        self.offline_memory_bytes = 0
+        self.offline_memory_bytes: int | None = 0
+        self.processes_at: float | None = None
         self.silent = False
         self.failure: Exception | None = None
 
@@ -117,6 +118,7 @@ class Sensors:
             sm_online_percent=20.0,
             online_processes=1,
             offline_memory_bytes=self.offline_memory_bytes,
+            processes_at=self.processes_at,
         )
 
 

@@ -164,6 +164,31 @@ def test_a_deaf_job_is_ended_by_the_mps_server_before_any_kill(staged):
     assert stage.told(EventKind.EVICTION_STUCK)
 
 
+def test_memory_has_returned_when_the_device_says_so_since_the_job_went(stage):
+    stage.start()
+    stage.sensors.offline_memory_bytes, stage.sensors.processes_at = 0, stage.now
+    stage.order(desired(placement(stop=STOP), generation=3))
+    stage.run(2)
+    assert stage.phases()[-1] == "GONE"  # the list shows none, but is from before
+
+    stage.sensors.processes_at = stage.now
+    stage.run(1)
+
+    assert stage.phases()[-1] == "MEMORY_RETURNED"
+    assert stage.told(EventKind.PLACEMENT_ENDED)[0].data["remarks"] == []
+
+
+def test_where_no_source_tells_of_memory_the_end_says_so(stage):
+    stage.start()
+    stage.sensors.offline_memory_bytes = None
+    stage.order(desired(placement(stop=STOP), generation=3))
+    stage.run(2)
+
+    assert stage.phases()[-1] == "MEMORY_RETURNED"
+    (ended,) = stage.told(EventKind.PLACEMENT_ENDED)
+    assert "was not seen on the device" in ended.data["remarks"][0]
+
+
 def test_a_job_that_will_not_go_disables_its_gpu(staged):
     stage = staged(dies_of=frozenset())
     stage.start()
@@ -265,6 +290,50 @@ def test_when_the_lease_ends_every_job_is_stopped_gently_and_none_starts(stage):
     assert "kill" not in stage.jobs.asked
     stage.run(3)
     assert stage.jobs.asked.count("start") == 1
+
+
+def unnamed(stage):
+    stage.order(desired(generation=3))
+
+
+def escaped(stage):
+    facts = JobFacts(Condition.ALIVE, pid=7, unlimited="it escaped")
+    stage.jobs.facts[PLACEMENT_ID] = facts
+
+
+def unattended(stage):
+    stage.jobs.facts[PLACEMENT_ID] = JobFacts(Condition.ALIVE, pid=7, unattended=True)
+
+
+def expired(stage):
+    stage.now += 600
+
+
+@pytest.mark.parametrize(
+    ("happening", "origin"),
+    [
+        (unnamed, Origin.POLICY),
+        (escaped, Origin.EMERGENCY),
+        (unattended, Origin.POLICY),
+        (expired, Origin.POLICY),
+        (lambda stage: switch_off(stage.state_dir, None), Origin.STOP_SHARING),
+    ],
+)
+def test_each_stop_of_the_nodes_own_is_one_eviction_with_its_phases(staged, happening, origin):
+    stage = staged(dies_of=frozenset({"kill"}), after_adoption=Condition.ALIVE)
+    stage.start()
+    happening(stage)
+    stage.run(2)
+    stage.restart()  # what was not acknowledged is told again, and nothing twice
+    stage.run(30)
+
+    (begun,) = stage.told(EventKind.EVICTION_STARTED)
+    (ended,) = stage.told(EventKind.PLACEMENT_ENDED)
+    told = {event.eviction_id for event in stage.told(EventKind.EVICTION_PHASE)}
+    assert (begun.data["origin"], begun.data["why"]) == (origin, ended.data["why"])
+    assert told == {begun.eviction_id, ended.eviction_id}
+    assert sorted(stage.phases(), key=list(Phase).index) == stage.phases()
+    assert len(set(stage.phases())) == len(stage.phases())
 
 
 def test_a_renewed_lease_keeps_the_job(stage):
