@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices.h"
 #include "handles.h"
 
 #define DRIVER_VERSION 13000
@@ -71,7 +72,7 @@ EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 
 static CUresult uuid(char *bytes)
 {
-    memcpy(bytes, "simulated-gpu-0", 16);
+    device_uuid(device_visible(), bytes);
     return CUDA_SUCCESS;
 }
 

@@ -1,10 +1,12 @@
+#include "failures.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "process.h"
+#include "server.h"
 
 #define RULES 32
 #define LOOK_EVERY_NS 1000000u
@@ -107,7 +109,6 @@ CUresult failure_due(const char *symbol)
     return code;
 }
 
-/* Errors after which a context is of no use any more. */
 bool is_fatal(CUresult code)
 {
     int number = (int)code;

@@ -124,9 +124,14 @@ static void account(struct gpu *gpu, struct running *list, int count, double ns)
     int clients = 0;
     for (struct running *each = list; each < list + count; each++) {
         each->item->left -= each->rate * ns;
+        if (each->item->kind == ITEM_COPY) {
+            gpu->copy_ns += each->rate * ns;
+            gpu->received_ns += each->rate * ns * each->item->width;
+        }
         if (each->item->kind != ITEM_KERNEL || each->room <= 0)
             continue;
         any = true;
+        gpu->sm_ns += each->room * ns;
         each->client->sm_ns += each->room * ns;
         int at = 0;
         while (at < clients && seen[at] != each->client)

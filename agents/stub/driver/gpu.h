@@ -28,7 +28,7 @@ enum item_kind {
 /* A position counts the items of a queue from its beginning; 0 is "before everything". */
 struct gpu_item {
     double left;  /* KERNEL: whole-device ns; COPY: ns */
-    float width;  /* KERNEL: part of the device that its blocks can fill */
+    float width;  /* KERNEL: part of the device that its blocks can fill; COPY: 1 from the host */
     uint16_t kind;
     uint16_t wait_queue;
     uint64_t wait_position;
@@ -61,6 +61,8 @@ struct gpu {
     uint64_t now_ns; /* the moment that the state describes, CLOCK_MONOTONIC */
     double contention;
     double busy_ns; /* time with any kernel on the device */
+    double sm_ns;   /* whole-device time that kernels got */
+    double copy_ns, received_ns; /* time of the copy engine, and of it with copies from the host */
     struct gpu_client client[GPU_CLIENTS];
 };
 

@@ -134,7 +134,7 @@ static CUresult add_child(CUgraphNode *node, CUgraph graph, CUgraph child)
 
 static CUresult add_plain(CUgraphNode *node, CUgraph graph, CUgraphNodeType type)
 {
-    struct work work = copy_work(type == CU_GRAPH_NODE_TYPE_EMPTY ? 0 : 1 << 20);
+    struct work work = copy_work(type == CU_GRAPH_NODE_TYPE_EMPTY ? 0 : 1 << 20, false);
     work.type = type;
     return add(node, graph, &work);
 }

@@ -65,7 +65,7 @@ struct work {
 };
 
 struct work kernel_work(const CUDA_KERNEL_NODE_PARAMS *kernel);
-struct work copy_work(uint64_t bytes);
+struct work copy_work(uint64_t bytes, bool from_host);
 
 /* streams.c. `per_thread` is what a handle of 0 means. */
 CUstream stream_of(CUstream handle, bool per_thread);

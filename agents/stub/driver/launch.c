@@ -1,5 +1,6 @@
 /* Kernels, host functions and copies. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "handles.h"
 
@@ -20,11 +21,12 @@ struct work kernel_work(const CUDA_KERNEL_NODE_PARAMS *kernel)
     };
 }
 
-struct work copy_work(uint64_t bytes)
+struct work copy_work(uint64_t bytes, bool from_host)
 {
     return (struct work){
         .type = CU_GRAPH_NODE_TYPE_MEMCPY,
         .item = {.kind = ITEM_COPY,
+                 .width = from_host,
                  .left = COPY_START_NS + (double)bytes * process.copy_ns_per_byte},
     };
 }
@@ -208,17 +210,22 @@ EXPORT CUresult cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback funct
 
 /* Copies and fills. No bytes move: device memory has no content. */
 
-static CUresult copy_now(uint64_t bytes, bool per_thread)
+static bool from_host(const char *symbol)
+{
+    return strncmp(symbol, "cuMemcpyHto", strlen("cuMemcpyHto")) == 0;
+}
+
+static CUresult copy_now(const char *symbol, uint64_t bytes, bool per_thread)
 {
     CUstream stream = stream_of(NULL, per_thread);
-    struct work work = copy_work(bytes);
+    struct work work = copy_work(bytes, from_host(symbol));
     CUresult result = stream_submit(stream, &work);
     return result == CUDA_SUCCESS ? stream_finish(stream) : result;
 }
 
-static CUresult copy_later(uint64_t bytes, CUstream handle, bool per_thread)
+static CUresult copy_later(const char *symbol, uint64_t bytes, CUstream handle, bool per_thread)
 {
-    struct work work = copy_work(bytes);
+    struct work work = copy_work(bytes, from_host(symbol));
     return stream_submit(stream_of(handle, per_thread), &work);
 }
 
@@ -226,13 +233,13 @@ static CUresult copy_later(uint64_t bytes, CUstream handle, bool per_thread)
     EXPORT CUresult name parameters                                                                \
     {                                                                                              \
         ENTER();                                                                                   \
-        return copy_now(bytes, per_thread);                                                        \
+        return copy_now(__func__, bytes, per_thread);                                              \
     }
 #define LATER(name, per_thread, parameters, bytes)                                                 \
     EXPORT CUresult name parameters                                                                \
     {                                                                                              \
         ENTER();                                                                                   \
-        return copy_later(bytes, stream, per_thread);                                              \
+        return copy_later(__func__, bytes, stream, per_thread);                                    \
     }
 /* _v2 and its per-thread variant, or the plain name and its. */
 #define NOW_PAIR(name, parameters, bytes)                                                          \

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "devices.h"
+
 #define UNIT_BYTES 512
 #define SWEEP_EVERY_NS 10000000u
 
@@ -29,22 +31,12 @@ static double number(const char *name, double otherwise)
     return text ? strtod(text, NULL) : otherwise;
 }
 
-/* "2G", "2GiB", "2147483648"; every prefix is binary. */
-static uint64_t size(const char *text)
-{
-    char *end;
-    double value = strtod(text, &end);
-    const char *prefix = *end ? strchr("kKmMgG", *end) : NULL;
-    int shift = prefix ? 10 * (1 + (int)(prefix - "kKmMgG") / 2) : 0;
-    return (uint64_t)ldexp(value, shift);
-}
-
 /* "0=1G,1=512MB": that of device 0. */
 static uint64_t pinned_limit(void)
 {
     const char *text = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
     const char *mine = text ? strstr(text, "0=") : NULL;
-    return mine ? size(mine + 2) : UINT64_MAX;
+    return mine ? device_size(mine + 2) : UINT64_MAX;
 }
 
 static double thread_share(void)
@@ -64,16 +56,17 @@ static void settings_of_the_device(struct server *server)
     const char *memory = getenv("STUB_MEMORY"), *watch = getenv("STUB_WATCH");
     server_lock(server);
     if (memory)
-        server->capacity_bytes = size(memory);
+        server->capacity_bytes = device_size(memory);
     if (watch)
-        server->watch_bytes = size(watch);
+        server->watch_bytes = device_size(watch);
     server->gpu.contention = number("STUB_CONTENTION", server->gpu.contention);
     server_unlock(server);
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *path = getenv("STUB_MPS");
+    char file[4096];
+    const char *path = device_file(device_visible(), file, sizeof file);
     process.timed = number("STUB_TIME", 0) > 0;
     process.trampolines = number("STUB_TRAMPOLINES", 0) > 0;
     process.hasty = number("STUB_HASTY", 0) > 0;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "failures.h"
 #include "server.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -75,11 +76,6 @@ void memory_give(uint64_t bytes);
 uint64_t memory_free_bytes(void);
 uint64_t memory_total_bytes(void);
 uint64_t rounded(uint64_t bytes, uint64_t unit);
-
-/* failures.c: what STUB_FAIL and STUB_FAIL_FILE ask for. */
-bool failures_read(void);
-CUresult failure_due(const char *symbol);
-bool is_fatal(CUresult code);
 
 /* capture.c: a call that may not be made while a stream captures; invalidates what it disturbs. */
 CUresult capture_disturbed(void);

@@ -2,6 +2,8 @@
  * variables, read once when the library is loaded:
  *
  *   STUB_MPS=FILE          share one simulated GPU with every process that names this file
+ *   STUB_GPUS=N            this machine has so many (1). FILE is GPU 0 and FILE.N is GPU N; a process
+ *                          uses the first one that CUDA_VISIBLE_DEVICES names, by index or UUID
  *   STUB_TIME=1            work takes time; without it every call is done when it returns
  *   STUB_MEMORY=BYTES      of the device (80 GiB); K, M, G and KiB, MiB, GiB are understood
  *   STUB_BLOCK_US=N        what one thread block takes (20), unless the kernel's name ends in
@@ -16,6 +18,9 @@
  *                          them without `@`) returns CODE; a fatal code also ends the context and
  *                          is told to the other clients
  *   STUB_FAIL_FILE=FILE    the same, read again whenever the file changes
+ *   STUB_NVML=FILE         what NVML says in place of what the law says, lines of INDEX NAME VALUE:
+ *                          temperature_c, power_mw, sm_clock_mhz, clocks_event_reasons, mig,
+ *                          compute_mode, gpm, and xid, each line of which is one event
  *
  * CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT mean what NVIDIA says.
  */

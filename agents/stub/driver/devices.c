@@ -1,0 +1,70 @@
+#include "devices.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+unsigned int device_count(void)
+{
+    const char *text = getenv("STUB_GPUS");
+    unsigned long count = text ? strtoul(text, NULL, 10) : 1;
+    return count < 1 ? 1 : count > DEVICES_MOST ? DEVICES_MOST : (unsigned int)count;
+}
+
+unsigned int device_visible(void)
+{
+    const char *named = getenv("CUDA_VISIBLE_DEVICES");
+    unsigned int count = device_count();
+    if (!named || !*named)
+        return 0;
+    for (unsigned int index = 0; index < count; index++) {
+        char uuid[UUID_TEXT];
+        device_uuid_text(index, uuid);
+        if (strncmp(named, uuid, strlen(uuid)) == 0)
+            return index;
+    }
+    unsigned long index = strtoul(named, NULL, 10);
+    return index < count ? (unsigned int)index : 0;
+}
+
+const char *device_file(unsigned int index, char *out, unsigned int length)
+{
+    const char *first = getenv("STUB_MPS");
+    if (!first)
+        return NULL;
+    if (index == 0)
+        snprintf(out, length, "%s", first);
+    else
+        snprintf(out, length, "%s.%u", first, index);
+    return out;
+}
+
+void device_uuid(unsigned int index, char bytes[UUID_BYTES])
+{
+    char text[UUID_BYTES + 1];
+    snprintf(text, sizeof text, "simulated-gpu-%x", index % DEVICES_MOST);
+    memcpy(bytes, text, UUID_BYTES);
+}
+
+void device_uuid_text(unsigned int index, char text[UUID_TEXT])
+{
+    char bytes[UUID_BYTES];
+    device_uuid(index, bytes);
+    char *at = text + sprintf(text, "GPU-");
+    for (int each = 0; each < UUID_BYTES; each++) {
+        at += sprintf(at, "%02x", (unsigned char)bytes[each]);
+        if (each >= 3 && each <= 9 && each % 2 == 1)
+            *at++ = '-';
+    }
+    *at = '\0';
+}
+
+uint64_t device_size(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    const char *prefix = *end ? strchr("kKmMgG", *end) : NULL;
+    int shift = prefix ? 10 * (1 + (int)(prefix - "kKmMgG") / 2) : 0;
+    return (uint64_t)ldexp(value, shift);
+}
