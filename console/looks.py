@@ -94,6 +94,20 @@ EVICTION: Final[Mapping[str, Look]] = {
     "FAILED": Look("Failed", "overloaded", "triangle"),
 }
 
+FAULT: Final[Mapping[str, Look]] = {
+    "RECOVERING": Look("Recovering", "overloaded", "triangle"),
+    "RECOVERED": Look("Online is back", "healthy", "tick"),
+    "NOT_RECOVERED": Look("Online not back", "suspect", "diamond"),
+    "OVER": Look("Over", "disabled", "barred"),
+}
+
+# Which side of a shared GPU a process is on: no state, so it has no colour.
+SIDE: Final[Mapping[str, Look]] = {
+    "online": Look("Online", "starting", "disc"),
+    "offline": Look("Offline", "starting", "ring"),
+    "unknown": Look("Unknown", "starting", "dash"),
+}
+
 NODE: Final[Mapping[str, Look]] = {
     "ENROLLED": Look("Enrolled", "starting", "ring"),
     "CONNECTED": Look("Connected", "healthy", "disc"),
@@ -151,6 +165,8 @@ LOOKS: Final[Mapping[str, Mapping[str, Look]]] = {
     "mode": MODE,
     "run": RUN,
     "origin": ORIGIN,
+    "fault": FAULT,
+    "side": SIDE,
 }
 
 

@@ -55,6 +55,7 @@ INSTALLED_APPS = [
     "console.policies",
     "console.scheduling",
     "console.evictions",
+    "console.faults",
     "console.telemetry",
     "console.runs",
     "console.overview",

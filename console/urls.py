@@ -17,6 +17,7 @@ api: list[URLPattern | URLResolver] = [
     path("", include("console.policies.api_urls")),
     path("", include("console.scheduling.api_urls")),
     path("", include("console.evictions.api_urls")),
+    path("", include("console.faults.api_urls")),
     path("", include("console.telemetry.api_urls")),
     path("", include("console.runs.api_urls")),
     path("schema/", SpectacularAPIView.as_view(), name="api_schema"),
@@ -39,6 +40,7 @@ urlpatterns = [
     path("", include("console.policies.urls")),
     path("", include("console.scheduling.urls")),
     path("", include("console.evictions.urls")),
+    path("", include("console.faults.urls")),
     path("", include("console.telemetry.urls")),
 ]
 if settings.MUXFLOW_DEMO:

@@ -13,6 +13,7 @@ from console.audit.models import Entry
 # Where an object of a type is shown: the page and how to name the object there.
 _PAGES: Final[Mapping[str, tuple[str, Callable[[Entry], str]]]] = {
     "evictions.eviction": ("eviction", lambda entry: entry.object_id),
+    "faults.fault": ("fault", lambda entry: entry.object_id),
     "inventory.gpu": ("gpu", lambda entry: entry.object_id),
     "inventory.node": ("node", lambda entry: entry.object_name),
     "workloads.offlinejob": ("job", lambda entry: entry.object_id),

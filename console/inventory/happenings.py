@@ -76,6 +76,11 @@ _TOLD: Final[Mapping[EventKind, Callable[[Mapping[str, Any]], Told]]] = {
     EventKind.EVICTION_STARTED: _plain(GpuState.OVERLIMIT, "gpu", "The agent evicts"),
     EventKind.EVICTION_PHASE: _plain(GpuState.COOLDOWN, "gpu", "A stop goes on"),
     EventKind.EVICTION_STUCK: _plain(GpuState.OVERLIMIT, "gpu", "A stop is stuck"),
+    EventKind.EVICTION_PROPOSED: _plain(
+        GpuState.UNHEALTHY, "gpu", "The agent asks for an eviction"
+    ),
+    EventKind.EVICTION_FAILED: _plain(GpuState.DISABLED, "gpu", "A stop failed"),
+    EventKind.GPU_FAULT: _plain("RECOVERING", "fault", "GPU fault"),
     EventKind.DEGRADED: _degraded,
     EventKind.GAP: _plain(GpuState.UNHEALTHY, "gpu", "Events were lost"),
 }

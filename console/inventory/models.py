@@ -90,6 +90,7 @@ class Gpu(models.Model):
     driver = models.CharField(max_length=40, blank=True)
     sm_clock_max_mhz = models.FloatField(null=True, blank=True)
     power_limit_w = models.FloatField(null=True, blank=True)
+    pcie_max_bytes_s = models.FloatField(null=True, blank=True)
     source = models.CharField(max_length=20, default="simulated")
 
     sharing_mode = models.CharField(max_length=10, choices=MODES, default=SharingMode.OBSERVE)

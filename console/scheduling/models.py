@@ -110,6 +110,10 @@ class Placement(models.Model):
     effective_duty_percent = models.FloatField(null=True, blank=True)
     effective_memory_quota_bytes = models.BigIntegerField(null=True, blank=True)
     pending_sm_share_percent = models.FloatField(null=True, blank=True)
+    # Processes under xCUDA, of those that use CUDA; and what the node has to say of it all.
+    xcuda_processes = models.PositiveIntegerField(null=True, blank=True)
+    cuda_processes = models.PositiveIntegerField(null=True, blank=True)
+    remarks = models.JSONField(default=list, blank=True)
 
     predicted_throughput = models.FloatField(null=True, blank=True)
     observed_throughput = models.FloatField(null=True, blank=True)

@@ -13,6 +13,7 @@ from console.inventory.models import Gpu, Node, Pool
 from console.scheduling import jobs, lifecycle
 from console.scheduling.models import Placement, Round
 from console.scheduling.plan import Placing, Wish
+from console.workloads.holds import not_held
 from console.workloads.models import OfflineJob
 
 
@@ -24,7 +25,7 @@ def place(
     GPUs and jobs are locked and looked at again; the constraints on `Placement` decide the rest.
     """
     open_gpus = _still_open([one.gpu_id for one in placings])
-    waiting = _still_waiting([one.job_id for one in placings])
+    waiting = _still_waiting([one.job_id for one in placings], now)
     wanted = [
         _placement(round, one, waiting[one.job_id], now)
         for one in placings
@@ -79,8 +80,10 @@ def _still_open(gpu_ids: Sequence[int]) -> set[int]:
     return {gpu for gpu, pool in rows if pool in sharing}
 
 
-def _still_waiting(job_ids: Sequence[UUID]) -> dict[UUID, OfflineJob]:
-    rows = OfflineJob.objects.select_for_update().filter(pk__in=job_ids, state=lifecycle.QUEUED)
+def _still_waiting(job_ids: Sequence[UUID], now: datetime) -> dict[UUID, OfflineJob]:
+    rows = OfflineJob.objects.select_for_update().filter(
+        not_held(now), pk__in=job_ids, state=lifecycle.QUEUED
+    )
     return {job.pk: job for job in rows.order_by("pk")}
 
 

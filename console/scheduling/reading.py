@@ -34,6 +34,7 @@ from console.scheduling.snapshot import (
     Use,
 )
 from console.telemetry.latest import LiveGpu
+from console.workloads.holds import not_held
 from console.workloads.models import Footprint, OfflineJob, OnlineInstance
 
 # One step of priority is worth this much more; beyond ten steps nothing changes. Our choice.
@@ -65,7 +66,7 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
         at=now,
         mode=mode,
         gpus=_gpu_facts(gpus, live, {one.gpu_id for one in running}, held),
-        jobs=tuple(_job(job) for job in _waiting()),
+        jobs=tuple(_job(job) for job in _waiting(now)),
         running=_running(running, now),
         avoid=_avoid(now) if acts else frozenset(),
         moves_allowed=max(0, OPEN_MOVES - len(held)) if acts else 0,
@@ -80,8 +81,10 @@ def _gpus(mode: SharingMode) -> QuerySet[Gpu]:
     return Gpu.objects.filter(in_scope, retired_at=None).select_related("node__pool").order_by("pk")
 
 
-def _waiting() -> QuerySet[OfflineJob]:
-    return OfflineJob.objects.filter(state=OfflineJob.State.QUEUED).order_by("submitted_at", "pk")
+def _waiting(now: datetime) -> QuerySet[OfflineJob]:
+    """Without those that are held for their faults: no round looks at them."""
+    queued = OfflineJob.objects.filter(not_held(now), state=OfflineJob.State.QUEUED)
+    return queued.order_by("submitted_at", "pk")
 
 
 def _placements(gpus: Iterable[Gpu]) -> QuerySet[Placement]:

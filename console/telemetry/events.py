@@ -24,6 +24,7 @@ from agents.wire.names import EventKind
 from console.announce import announce
 from console.errors import Invalid
 from console.evictions import services as evictions
+from console.faults import services as faults
 from console.inventory.models import Gpu, Node
 from console.scheduling import observed
 from console.telemetry.models import NodeEvent
@@ -45,6 +46,7 @@ HANDLERS: Final[Mapping[EventKind, Handler]] = {
     EventKind.EVICTION_STUCK: evictions.agent_stuck,
     EventKind.EVICTION_PROPOSED: evictions.agent_proposed,
     EventKind.EVICTION_FAILED: evictions.agent_failed,
+    EventKind.GPU_FAULT: faults.agent_told,
 }
 
 

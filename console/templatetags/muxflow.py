@@ -136,6 +136,12 @@ def span(seconds: float | None) -> str:
 
 
 @register.simple_tag
+def seconds(value: float | None, digits: int = 1) -> str:
+    """`73.4 s`: for steps that are compared, where `span` would change its unit."""
+    return quantity(value, "s", digits)
+
+
+@register.simple_tag
 def estimate(value: float | None, unit: str = "", digits: int = 0) -> str:
     """`≈ 14 min`: says that the number is an estimate."""
     value = present(value)

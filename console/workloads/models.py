@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.conf import settings
 from django.db import models
 
@@ -106,9 +108,17 @@ class OfflineJob(Footprint):
     failures = models.PositiveIntegerField(default=0)
     not_before = models.DateTimeField(null=True, blank=True)
     wait_reason = models.CharField(max_length=200, blank=True)
+    # Faults of a GPU that its processes were the first of, see workloads.backoff.
+    faults = models.PositiveIntegerField(default=0)
+    last_fault_at = models.DateTimeField(null=True, blank=True)
+    held_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         indexes = [models.Index(fields=["state", "-priority", "submitted_at"], name="job_queue")]
 
     def __str__(self) -> str:
         return self.name
+
+    def is_held(self, now: datetime) -> bool:
+        """Whether no round places it now, because it faulted."""
+        return self.held_until is not None and self.held_until > now

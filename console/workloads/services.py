@@ -126,8 +126,23 @@ def may_cancel(job: OfflineJob, user: User) -> bool:
     """Its owner may, and an operator of every pool that it may run in."""
     if job.owner_id == user.pk and user.is_active:
         return True
-    pools = Pool.objects.filter(name__in=job.pools) if job.pools else [None]
-    return all(access.allowed(user, Role.OPERATOR, pool) for pool in pools)
+    return operates(job, user)
+
+
+def operates(job: OfflineJob, user: User) -> bool:
+    """Whether they are an operator of every pool that it may run in."""
+    return all(access.allowed(user, Role.OPERATOR, pool) for pool in _may_run_in(job))
+
+
+def require_operator(job: OfflineJob, user: User) -> None:
+    """Raises PermissionDenied, naming the first pool where the role is missing."""
+    for pool in _may_run_in(job):
+        access.require(user, Role.OPERATOR, pool)
+
+
+def _may_run_in(job: OfflineJob) -> list[Pool | None]:
+    """Its pools; [None] stands for all, also where none of those it names is left."""
+    return list(Pool.objects.filter(name__in=job.pools)) or [None]
 
 
 def require_cancel(job: OfflineJob, user: User, placement: Placement | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.mps import arrivals, backoff, client, control, enabling, recovery, shareable, unit
+from agents.mps import arrivals, client, control, enabling, recovery, shareable, unit
 from agents.mps.health import ASK_EVERY_S, ServerState
 from agents.mps.recovery import CUDA_CODES, JOB_XIDS, Remedy
 from agents.mps.shareable import Fact
@@ -72,9 +72,6 @@ def test_the_times_of_a_recovery_are_told():
         f"deadline ({control.DEADLINE_S:g} s)",
         f"after {ASK_EVERY_S:g} s",
         f"{client.CONTEXT_BYTES >> 20} MiB",
-        f"held for {backoff.FIRST_S:g} s",
-        f"{backoff.MOST_S / 3600:g} h at most",
-        f"{backoff.FORGIVEN_S / 3600:g} h without one",
         f"within {recovery.WINDOW_S:g} s",
         f"`{unit.ROOT}/<UUID>/{{pipe,log}}`",
     ],

@@ -1,0 +1,24 @@
+"""Faults over REST."""
+
+from __future__ import annotations
+
+from rest_framework import mixins
+
+from console.faults import queries
+from console.faults.filters import FaultFilter
+from console.faults.models import Fault
+from console.faults.serializers import FaultSerializer
+from console.rest import PoolScoped
+
+
+class FaultViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[Fault]):
+    """Faults that reached every MPS client of a GPU, newest first."""
+
+    queryset = (
+        Fault.objects.select_related(*queries.WITH_ALL)
+        .prefetch_related("jobs_hit", "services_hit")
+        .order_by("-seen_at", "pk")
+    )
+    serializer_class = FaultSerializer
+    filterset_class = FaultFilter
+    pool_path = "gpu__node__pool"
