@@ -7,7 +7,8 @@ $CUDA_MPS_LOG_DIRECTORY. The server is a process of its own that does nothing bu
 
 With $STUB_MPS (the stub driver's shared file) and $STUB_MPS_REPORT (the `mps-report` program) its
 clients and faults are those of the stub driver. Without them, and beside them, a test says what
-happens by commands that begin with `fake`; see `Fakery`.
+happens by commands that begin with `fake`; see `Fakery`. With $STUB_LIFELINE, a FIFO, it quits when
+nobody holds the writing end any more.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import contextlib
 import fcntl
 import json
 import os
+import select
 import shlex
 import signal
 import socket
@@ -203,18 +205,26 @@ class Daemon:
         self._lock = threading.RLock()
         # Its writing end is in this process alone: it ends with it, however it ends.
         self._lifeline = os.pipe()
+        self._held = _lifeline_of_ours()
 
     def run(self, listening: socket.socket) -> None:
         self._logs.mkdir(parents=True, exist_ok=True)
         self._control_log("Starting control daemon using socket control")
         listening.settimeout(TICK_S)
-        while not self._ending:
+        while not self._ending and not self._let_go():
             with contextlib.suppress(TimeoutError):
                 line, _ = listening.accept()
                 threading.Thread(target=self._attend, args=(line,), daemon=True).start()
             with self._lock:
                 self._look()
         self._end_server("quit")
+
+    def _let_go(self) -> bool:
+        if self._held is None:
+            return False
+        seen = select.poll()
+        seen.register(self._held, 0)
+        return bool(seen.poll(0))
 
     def _attend(self, line: socket.socket) -> None:
         with line, contextlib.suppress(OSError), line.makefile("rb") as incoming:
@@ -482,6 +492,12 @@ class Daemon:
 
     def _server_log(self, server: Server, *texts: str) -> None:
         _write(self._logs / "server.log", "Server", server.pid, texts)
+
+
+def _lifeline_of_ours() -> int | None:
+    """The reading end of $STUB_LIFELINE: it hangs up when the last writer is gone."""
+    path = os.environ.get("STUB_LIFELINE")
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK) if path else None
 
 
 def _be_a_server(lifeline: int) -> None:

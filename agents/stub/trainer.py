@@ -56,28 +56,30 @@ class StopFlag:
 def main() -> int:
     stop = StopFlag()
     signal.signal(signal.SIGTERM, stop)
-    training = _begin()
+    training = begin()
     step_s = float(os.environ.get("MUXFLOW_STEP_S", "0.2"))
     step_work_s = step_s * float(os.environ.get("MUXFLOW_WORLD_CLOCK", "1"))
-    _say(f"resumed at {training.done_s:.0f} of {training.work_s:.0f} GPU-seconds")
+    say(f"resumed at {training.done_s:.0f} of {training.work_s:.0f} GPU-seconds")
     while not (training.finished or stop.raised):
         began = time.monotonic()
         time.sleep(step_s)
         training = training.step(step_work_s, step_s / (time.monotonic() - began))
         training = training.save() if training.save_is_due else training
-        _tell(training)
+        tell(training)
     training = training.save()
-    _tell(training)
-    _say(f"saved at {training.done_s:.0f}, {'stopped' if stop.raised else 'finished'}")
+    tell(training)
+    say(f"saved at {training.done_s:.0f}, {'stopped' if stop.raised else 'finished'}")
     return 0
 
 
-def _begin() -> Training:
+def begin() -> Training:
+    """Where the job stands, by its environment."""
     resume_s = float(os.environ.get("MUXFLOW_RESUME_WORK_S", "0"))
     return Training(float(os.environ.get("MUXFLOW_WORK_S", "60")), resume_s, resume_s)
 
 
-def _tell(training: Training) -> None:
+def tell(training: Training) -> None:
+    """To the agent, in the file that it named."""
     target = os.environ.get("MUXFLOW_PROGRESS")
     if target is None:
         return
@@ -92,7 +94,7 @@ def _tell(training: Training) -> None:
     fresh.rename(target)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
