@@ -115,13 +115,16 @@ def _processes(value: object) -> Iterator[Process]:
 def _process(value: object) -> Process | None:
     if not isinstance(value, dict):
         return None
-    side = value.get("side")
     return Process(
         pid=_whole(value.get("pid"), MAX_PID),
-        side=side if side in set(Side) else Side.UNKNOWN.value,
+        side=_side(value.get("side")),
         name=_text(value.get("name"), MAX_NAME_CHARS),
         placement_id=_placement(value.get("placement_id")),
     )
+
+
+def _side(value: object) -> str:
+    return value if isinstance(value, str) and value in set(Side) else Side.UNKNOWN.value
 
 
 def _moments(value: object) -> Iterator[Moment]:
