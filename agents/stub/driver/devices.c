@@ -40,11 +40,24 @@ const char *device_file(unsigned int index, char *out, unsigned int length)
     return out;
 }
 
+/* FNV-1a of the shared file's name: other files are other GPUs, of another machine as it were. */
+static uint64_t machine(void)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    const char *file = getenv("STUB_MPS");
+    for (; file && *file; file++)
+        hash = (hash ^ (unsigned char)*file) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 void device_uuid(unsigned int index, char bytes[UUID_BYTES])
 {
     char text[UUID_BYTES + 1];
-    snprintf(text, sizeof text, "simulated-gpu-%x", index % DEVICES_MOST);
+    snprintf(text, sizeof text, "stub-gpu-......%x", index % DEVICES_MOST);
     memcpy(bytes, text, UUID_BYTES);
+    uint64_t hash = machine();
+    for (int at = 0; at < 6; at++)
+        bytes[at + 9] = (char)(hash >> (8 * at));
 }
 
 void device_uuid_text(unsigned int index, char text[UUID_TEXT])
@@ -58,6 +71,17 @@ void device_uuid_text(unsigned int index, char text[UUID_TEXT])
             *at++ = '-';
     }
     *at = '\0';
+}
+
+void device_name(unsigned int index, char *out, unsigned int length)
+{
+    const char *at = getenv("STUB_NAMES");
+    for (unsigned int each = 0; at && each < index; each++) {
+        at = strchr(at, '|');
+        at = at ? at + 1 : NULL;
+    }
+    int size = at && *at ? (int)strcspn(at, "|") : 0;
+    snprintf(out, length, "%.*s", size ? size : 64, size ? at : "Simulated GPU");
 }
 
 uint64_t device_size(const char *text)

@@ -173,8 +173,9 @@ EXPORT int nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 EXPORT int nvmlDeviceGetName(nvmlDevice_t device, char *out, unsigned int length)
 {
     ENTER();
-    (void)device;
-    return text(out, length, "Simulated GPU");
+    char name[96];
+    device_name(device->index, name, sizeof name);
+    return text(out, length, name);
 }
 
 EXPORT int nvmlDeviceGetUUID(nvmlDevice_t device, char *out, unsigned int length)

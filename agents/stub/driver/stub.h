@@ -4,6 +4,7 @@
  *   STUB_MPS=FILE          share one simulated GPU with every process that names this file
  *   STUB_GPUS=N            this machine has so many (1). FILE is GPU 0 and FILE.N is GPU N; a process
  *                          uses the first one that CUDA_VISIBLE_DEVICES names, by index or UUID
+ *   STUB_NAMES=A|B         what NVML calls GPU 0, GPU 1 and so on ("Simulated GPU")
  *   STUB_TIME=1            work takes time; without it every call is done when it returns
  *   STUB_MEMORY=BYTES      of the device (80 GiB); K, M, G and KiB, MiB, GiB are understood
  *   STUB_BLOCK_US=N        what one thread block takes (20), unless the kernel's name ends in
