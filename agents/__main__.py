@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agents import enrol, logs, off, preflight
-from agents.claim import claim
+from agents.claim import claim_all
 from agents.config import CannotRun, Config, GpuValues
 from agents.mps import command as mps
 from agents.settings import command as check_config
 from agents.settings.flags import credentials_of, parse, state_dir_of, where_options
-from agents.state import StateDirInUse, StateFile, running_pid
+from agents.state import StateDirInUse, StateFile, StateUnusable, running_pid
 from agents.status import command as status
 from agents.uninstall import command as uninstall
 from agents.wire import cluster as cluster_file
@@ -41,7 +41,7 @@ def run(words: Sequence[str]) -> int:
     logs.start(config.log_level, config.log_format)
     try:
         return simulate(config) if config.gpus is GpuValues.SIMULATED else watch(config)
-    except (CannotRun, StateDirInUse, OSError) as error:
+    except (CannotRun, StateDirInUse, StateUnusable, OSError) as error:
         return fail(str(error))
 
 
@@ -58,11 +58,11 @@ def simulate(config: Config) -> int:
 
 
 def watch(config: Config) -> int:
-    from agents.host import Host
+    from agents.host import Host, own_cards
 
     if config.gpus is GpuValues.REPLAY:
         return serve(config, partial(Host, config))
-    with claim():
+    with claim_all(own_cards()):
         return serve(config, partial(Host, config))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from agents.state import StateFile
+from agents.state import StateFile, Table
 from agents.wire.messages import DesiredPlacement
 from agents.wire.names import EndReason, Origin
 
@@ -70,14 +70,9 @@ class Ledger:
     def put(self, record: Record) -> None:
         """Durable with the next commit of the state file."""
         placement_id = record.placement.placement_id
-        self._state.write(
-            "INSERT OR REPLACE INTO placement VALUES (?, ?, ?)",
-            (self._node, placement_id, _encoder.encode(record)),
-        )
+        self._state.put(Table.PLACEMENT, self._node, placement_id, _encoder.encode(record))
         self._records[placement_id] = record
 
     def drop(self, placement_id: str) -> None:
-        self._state.write(
-            "DELETE FROM placement WHERE node = ? AND placement_id = ?", (self._node, placement_id)
-        )
+        self._state.remove(Table.PLACEMENT, self._node, placement_id)
         del self._records[placement_id]

@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import ssl
 import time
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidStatus, WebSocketException
-from websockets.frames import CloseCode
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.frames import Close, CloseCode
 
+from agents.complaints import Complaints
 from agents.outbox import Outbox
 from agents.wire import codec
-from agents.wire.limits import MAX_MESSAGE_BYTES, PROTOCOL_MAX, PROTOCOL_MIN
-from agents.wire.messages import Envelope, EventAck, FromAgent, Hello, Welcome
+from agents.wire.limits import MAX_MESSAGE_BYTES, MAX_SEQ, PROTOCOL_MAX, PROTOCOL_MIN
+from agents.wire.messages import Envelope, EventAck, FromAgent, FromConsole, Hello, Welcome
 
 log = logging.getLogger(__name__)
 
@@ -49,20 +51,46 @@ class NotWelcome(ConnectionError):
     """The console answered the hello with something else than a welcome we can work with."""
 
 
+class Silent(TimeoutError):
+    """The console did not do in time what it should; the text says what."""
+
+
+class Complaint(NamedTuple):
+    """Why there is no connection. `heard`: the console, or what stands before it, said so itself;
+    else it is out of reach, in one way or another."""
+
+    sentence: str = ""
+    heard: bool = False
+
+
 class Link:
     """One node's connection; `run` keeps it up until it is cancelled."""
 
-    def __init__(self, url: str, token: str, name: str, station: Station) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        name: str,
+        station: Station,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`tls` for a wss:// address; without it the authorities of this machine are trusted."""
         self._url, self._token, self._name, self._station = url, token, name, station
+        self._tls = tls
         self._socket: ClientConnection | None = None
         self._cut_until = 0.0
         self._welcomes = 0
-        # Why there is no connection, as last told; "" after a welcome.
-        self.complaint = ""
+        self._complaint = Complaint()
+        self._complaints = Complaints()
 
     @property
     def is_up(self) -> bool:
         return self._socket is not None
+
+    @property
+    def complaint(self) -> str:
+        """Why there is no connection; "" after a welcome."""
+        return self._complaint.sentence
 
     @property
     def reconnects(self) -> int:
@@ -82,14 +110,19 @@ class Link:
             began = time.monotonic()
             try:
                 await self._connect()
-            except (OSError, TimeoutError, WebSocketException, codec.WireError) as error:
-                self._complain(error)
+            except (OSError, WebSocketException, codec.WireError) as error:
+                self._complain(_explained(error))
+            except Exception as error:
+                # A defect of ours costs a connection, never the link itself.
+                if self._complaints.due(repr(error)):
+                    log.exception("%s: the connection failed", self._name)
             attempt = 0 if time.monotonic() - began > GOOD_AFTER_S else attempt + 1
             await asyncio.sleep(retry_after_s(attempt))
 
     async def _connect(self) -> None:
         async with connect(
             self._url,
+            ssl=self._tls,
             additional_headers={"Authorization": f"Bearer {self._token}"},
             compression=None,
             open_timeout=OPEN_TIMEOUT_S,
@@ -111,8 +144,11 @@ class Link:
 
     async def _introduce(self, socket: ClientConnection) -> None:
         await _send(socket, self._station.hello())
-        async with asyncio.timeout(OPEN_TIMEOUT_S):
-            welcome = codec.decode_from_console(await _receive(socket))
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                welcome = codec.decode_from_console(await _receive(socket))
+        except TimeoutError as error:
+            raise Silent(f"it did not answer the hello within {OPEN_TIMEOUT_S:.0f} s") from error
         if not isinstance(welcome, Welcome):
             raise NotWelcome(f"expected a welcome, received {type(welcome).__name__}")
         if not PROTOCOL_MIN <= welcome.protocol <= PROTOCOL_MAX:
@@ -120,16 +156,23 @@ class Link:
                 f"the console chose protocol {welcome.protocol}, this agent speaks"
                 f" {PROTOCOL_MIN} to {PROTOCOL_MAX}: update the older of the two"
             )
+        if not 0 <= welcome.acked_seq <= MAX_SEQ:
+            raise NotWelcome(f"no event has the number {welcome.acked_seq} that it says it has")
         self._station.outbox.resume(welcome.acked_seq)
-        self.complaint = ""
+        self._complaint = Complaint()
         self._welcomes += 1
         log.info("%s: connected to %s", self._name, self._url)
 
     async def _converse(self, socket: ClientConnection) -> None:
         sender = asyncio.create_task(self._send_all(socket))
+        sender.add_done_callback(lambda _: socket.transport.abort())
         try:
             while True:
                 self._obey(await _receive(socket))
+        except ConnectionClosed:
+            if sender.done():
+                sender.result()  # what ended the sender ended the connection
+            raise
         finally:
             sender.cancel()
             await asyncio.gather(sender, return_exceptions=True)
@@ -137,10 +180,14 @@ class Link:
     def _obey(self, data: bytes) -> None:
         """One bad message is dropped and told; it does not cost the connection."""
         try:
-            message = codec.decode_from_console(data)
+            self._take(codec.decode_from_console(data))
         except codec.WireError as error:
             log.warning("%s: dropped a message: %s", self._name, error)
-            return
+        except Exception as error:
+            if self._complaints.due(repr(error)):
+                log.exception("%s: a message could not be followed, dropped", self._name)
+
+    def _take(self, message: FromConsole) -> None:
         if isinstance(message, EventAck):
             self._station.outbox.acknowledge(message.seq)
         elif isinstance(message, Envelope):
@@ -148,25 +195,40 @@ class Link:
 
     async def _send_all(self, socket: ClientConnection) -> None:
         outbox = self._station.outbox
-        try:
-            while True:
-                while (message := outbox.take(time.monotonic())) is not None:
-                    await _send(socket, message)
-                await outbox.wait(timeout_s=1.0)
-        except (TimeoutError, OSError, WebSocketException):
-            # The receiver sees the end of the connection and reports it.
-            socket.transport.abort()
+        while True:
+            while (message := outbox.take(time.monotonic())) is not None:
+                await _send(socket, message)
+            await outbox.wait(timeout_s=1.0)
 
-    def _complain(self, error: Exception) -> None:
-        complaint = self._explain(error)
-        if complaint != self.complaint:
-            log.warning("%s: no connection to %s: %s", self._name, self._url, complaint)
-        self.complaint = complaint
+    def _complain(self, complaint: Complaint) -> None:
+        """Once, however many ways there are in which it stays out of reach."""
+        before, self._complaint = self._complaint, complaint
+        if before.sentence and not (before.heard or complaint.heard):
+            return
+        if complaint != before:
+            log.warning("%s: no connection to %s: %s", self._name, self._url, complaint.sentence)
 
-    def _explain(self, error: Exception) -> str:
-        if isinstance(error, InvalidStatus) and error.response.status_code in REFUSED:
-            return "the console does not know this token: enrol the node again"
-        return str(error) or type(error).__name__
+
+def _explained(error: Exception) -> Complaint:
+    match error:
+        case InvalidStatus() if error.response.status_code in REFUSED:
+            return Complaint("it does not know this token: enrol the node again", heard=True)
+        case InvalidStatus():
+            return Complaint(f"HTTP status {error.response.status_code}", heard=True)
+        case ConnectionClosed(rcvd=Close(code=code, reason=reason)):
+            return Complaint(f"it closed the connection ({code} {reason})", heard=True)
+        case ConnectionClosed(sent=Close(code=CloseCode.INTERNAL_ERROR)):
+            return Complaint(f"it did not answer a ping within {PING_TIMEOUT_S:.0f} s")
+        case ConnectionClosed(sent=Close(code=code, reason=reason)):
+            return Complaint(f"it does not keep to the protocol ({code} {reason})", heard=True)
+        case ConnectionClosed():
+            return Complaint("the connection broke off")
+        case ssl.SSLCertVerificationError():
+            why = error.verify_message
+            return Complaint(f"its certificate is not trusted: {why} (see tls_ca)", heard=True)
+        case NotWelcome() | codec.WireError() | ssl.SSLError():
+            return Complaint(str(error), heard=True)
+    return Complaint(str(error) or type(error).__name__)
 
 
 def retry_after_s(attempt: int) -> float:
@@ -176,8 +238,11 @@ def retry_after_s(attempt: int) -> float:
 
 
 async def _send(socket: ClientConnection, message: FromAgent) -> None:
-    async with asyncio.timeout(SEND_TIMEOUT_S):
-        await socket.send(codec.encode(message))
+    try:
+        async with asyncio.timeout(SEND_TIMEOUT_S):
+            await socket.send(codec.encode(message))
+    except TimeoutError as error:
+        raise Silent(f"it took nothing off the connection for {SEND_TIMEOUT_S:.0f} s") from error
 
 
 async def _receive(socket: ClientConnection) -> bytes:

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import os
 import signal
-import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -101,11 +100,11 @@ def _read_lifeline(lifeline_fd: int, ending: asyncio.Event) -> None:
 
 async def beat(nodes: Nodes, state: StateFile, ending: asyncio.Event) -> None:
     """Ticks until `ending` is set."""
-    tick, due = 0, time.monotonic()
+    tick, due, refused = 0, time.monotonic(), False
     while not ending.is_set():
         now = time.monotonic()
         _tick(nodes, tick, now)
-        _commit(state)
+        refused = _commit(state, refused)
         passed = _until_next(nodes, tick)
         tick, due = tick + passed, due + passed * TICK_S
         if now - due > LATE_S:
@@ -152,9 +151,16 @@ def _shielded(agent: NodeAgent, act: Callable[[float], None], now: float) -> Non
             log.exception("%s: a step of its loop failed", agent.identity.name)
 
 
-def _commit(state: StateFile) -> None:
-    try:
-        state.commit()
-    except sqlite3.Error as error:
-        if complaints.due(str(error)):
-            log.error("what happened could not be written down: %s", error)
+def _commit(state: StateFile, refused: bool) -> bool:
+    """Whether the disk refuses what happened; `refused`: whether it did at the last tick."""
+    if state.commit():
+        if refused:
+            log.info("what happened is written down again, and nothing of it is lost")
+        return False
+    if complaints.due(state.refusal):
+        log.error(
+            "what happens cannot be written down (%s) and is kept in memory: no job starts and no"
+            " event is sent until the disk takes it; what runs is protected as before",
+            state.refusal,
+        )
+    return True

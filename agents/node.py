@@ -323,12 +323,13 @@ class NodeAgent:
                 self._carry_out(action, now)
 
     def _start(self, starts: Sequence[Start], now: float) -> None:
-        """All intents in one commit, which raises when the disk refuses; then the spawns."""
-        if not starts:
+        """All intents in one commit, then the spawns; none while the disk refuses intents."""
+        if not starts or self._state.refusal:
             return
         for action in starts:
             self._guests.intend(action)
-        self._state.commit()
+        if not self._state.commit():
+            return
         for action in starts:
             with self._contained():
                 policy = self._guard_of(action.placement).policy or WITHOUT_ORDERS

@@ -14,14 +14,21 @@ ACK_TIMEOUT_S: Final = 10.0
 
 
 class Outbox:
-    """Bounded whatever happens: one telemetry, one status, one window of unacknowledged events."""
+    """Bounded whatever happens: one telemetry, one status, one window of unacknowledged events.
+
+    The window halves when events did not get through in time, so that a slow connection carries
+    some at least, and doubles with each acknowledgement.
+    """
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
         self._telemetry: Telemetry | None = None
         self._status: Status | None = None
-        self._sent_seq = spool.acked_seq
-        self._sent_at = 0.0
+        # All that the console says it has, and all that it has been sent on this connection.
+        self._stored_seq = self._sent_seq = spool.acked_seq
+        self._window = MAX_EVENTS_PER_BATCH
+        # Since when the oldest event in flight waits; None before anybody looked.
+        self._waits_since: float | None = None
         self._filled = asyncio.Event()
 
     def offer(self, telemetry: Telemetry) -> None:
@@ -38,14 +45,19 @@ class Outbox:
 
     def resume(self, acked_seq: int) -> None:
         """A new connection: what is not acknowledged is sent again, stale values are not."""
-        self._spool.ack(acked_seq)
-        self._sent_seq = self._spool.acked_seq
+        if self._sent_seq > acked_seq:
+            self._narrow()
+        self._spool.meet(acked_seq)
+        self._stored_seq = self._sent_seq = acked_seq
+        self._waits_since = None
         self._telemetry = self._status = None
 
     def acknowledge(self, seq: int) -> None:
         """A number that was never sent acknowledges nothing."""
-        if seq <= self._sent_seq:
+        if self._stored_seq < seq <= self._sent_seq:
             self._spool.ack(seq)
+            self._stored_seq, self._waits_since = seq, None
+            self._window = min(2 * self._window, MAX_EVENTS_PER_BATCH)
             self._filled.set()
 
     def take(self, now: float) -> FromAgent | None:
@@ -68,13 +80,27 @@ class Outbox:
         self._filled.clear()
 
     def _take_events(self, now: float) -> EventBatch | None:
-        if self._sent_seq > self._spool.acked_seq and now - self._sent_at > ACK_TIMEOUT_S:
-            self._sent_seq = self._spool.acked_seq
-        in_flight = self._sent_seq - self._spool.acked_seq
-        if self._spool.last_seq <= self._sent_seq or in_flight >= MAX_EVENTS_PER_BATCH:
+        self._give_up_on_late(now)
+        room = self._window - max(0, self._sent_seq - max(self._stored_seq, self._spool.acked_seq))
+        if self._spool.last_seq <= self._sent_seq or room <= 0:
             return None
-        events = self._spool.batch(self._sent_seq)
+        events = self._spool.batch(self._sent_seq, room)
         if not events:
             return None
-        self._sent_seq, self._sent_at = events[-1].seq, now
-        return EventBatch(events)
+        after_seq, self._sent_seq = self._sent_seq, events[-1].seq
+        if self._waits_since is None:
+            self._waits_since = now
+        return EventBatch(events, after_seq)
+
+    def _give_up_on_late(self, now: float) -> None:
+        """Whether the events or their acknowledgement were lost: both are made up for so."""
+        if self._sent_seq <= self._stored_seq:
+            return
+        if self._waits_since is None:
+            self._waits_since = now
+        elif now - self._waits_since > ACK_TIMEOUT_S:
+            self._sent_seq, self._waits_since = self._stored_seq, None
+            self._narrow()
+
+    def _narrow(self) -> None:
+        self._window = max(1, self._window // 2)

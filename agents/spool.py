@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agents.state import StateFile
+from agents.state import StateFile, Table
 from agents.tally import Tally
 from agents.wire.ids import uuid7
 from agents.wire.limits import MAX_EVENTS_PER_BATCH
@@ -36,12 +36,14 @@ class Spool:
         capacity: int = CAPACITY,
     ) -> None:
         self._state, self._node, self._wall, self._capacity = state, node, wall, capacity
+        query = "SELECT COUNT(*), MIN(seq), MAX(seq) FROM event WHERE node = ?"
+        count, first, last = state.read(query, (node,))[0]
         acked = state.fact(node, "acked_seq")
-        self.acked_seq = int(wall() * 1_000) if acked is None else _number_decoder.decode(acked)
-        if acked is None:
-            state.set_fact(node, "acked_seq", _encoder.encode(self.acked_seq))
-        rows = state.read("SELECT COUNT(*), MAX(seq) FROM event WHERE node = ?", (node,))
-        count, last = rows[0]
+        self._is_new = acked is None
+        if acked is not None:
+            self.acked_seq = _number_decoder.decode(acked)
+        else:
+            self.acked_seq = int(wall() * 1_000) if first is None else first - 1
         self.count: int = count
         self.last_seq: int = max(last or 0, self.acked_seq)
         # What an earlier life of this agent sent is not known: all of it may have been.
@@ -77,13 +79,15 @@ class Spool:
             )
         )
 
-    def batch(self, after_seq: int) -> tuple[Event, ...]:
+    def batch(self, after_seq: int, most: int = MAX_EVENTS_PER_BATCH) -> tuple[Event, ...]:
         """The next events after `after_seq`, made durable first: what the console has seen, a
-        power cut cannot take back, so no sequence number is used for two events."""
-        self._state.commit()
+        power cut cannot take back, so no sequence number is used for two events. None while the
+        disk refuses them."""
+        if not self._state.commit():
+            return ()
         rows = self._state.read(
             "SELECT body FROM event WHERE node = ? AND seq > ? ORDER BY seq LIMIT ?",
-            (self._node, max(after_seq, self.acked_seq), MAX_EVENTS_PER_BATCH),
+            (self._node, max(after_seq, self.acked_seq), most),
         )
         events = tuple(_decoder.decode(body) for body in _fitting([row[0] for row in rows]))
         if events:
@@ -94,21 +98,48 @@ class Spool:
         """Forgets all up to `seq`; a number from before this one changes nothing."""
         if seq <= self.acked_seq:
             return
-        self._state.write("DELETE FROM event WHERE node = ? AND seq <= ?", (self._node, seq))
-        self.count = self._state.read("SELECT COUNT(*) FROM event WHERE node = ?", (self._node,))[
-            0
-        ][0]
-        self.acked_seq = seq
+        query = "SELECT seq FROM event WHERE node = ? AND seq <= ?"
+        for (known,) in self._state.read(query, (self._node, seq)):
+            self._state.remove(Table.EVENT, self._node, known)
+            self.count -= 1
         self.last_seq = max(self.last_seq, seq)
+        self._note_acked(seq)
+
+    def meet(self, acked_seq: int) -> None:
+        """What the console has of this node, as it says on a new connection. A number that this
+        spool never handed out is of one that was lost, with a clock that was ahead of this one:
+        what waits here the console has never seen, and gets numbers above."""
+        if self._is_new or acked_seq > self._sent_seq:
+            self._lift_above(max(acked_seq, self.acked_seq))
+        else:
+            self.ack(acked_seq)
+
+    def _lift_above(self, seq: int) -> None:
+        query = "SELECT body FROM event WHERE node = ? ORDER BY seq"
+        waiting = [_decoder.decode(body) for (body,) in self._state.read(query, (self._node,))]
+        if waiting and waiting[0].seq <= seq:
+            for event in waiting:
+                self._state.remove(Table.EVENT, self._node, event.seq)
+            for number, event in enumerate(waiting, seq + 1):
+                self._put(msgspec.structs.replace(event, seq=number))
+            self._gap = None
+            self.last_seq = seq + len(waiting)
+        self.last_seq = max(self.last_seq, seq)
+        self._note_acked(seq)
+
+    def _note_acked(self, seq: int) -> None:
+        self.acked_seq, self._is_new = seq, False
+        self._sent_seq = max(self._sent_seq, seq)
         self._state.set_fact(self._node, "acked_seq", _encoder.encode(seq))
 
     def _add(self, event: Event) -> None:
-        self._state.write(
-            "INSERT INTO event VALUES (?, ?, ?, ?)",
-            (self._node, event.seq, event.kind in TERMINAL_EVENTS, _encoder.encode(event)),
-        )
+        self._put(event)
         self.last_seq = event.seq
         self.count += 1
+
+    def _put(self, event: Event) -> None:
+        is_terminal = event.kind in TERMINAL_EVENTS
+        self._state.put(Table.EVENT, self._node, event.seq, is_terminal, _encoder.encode(event))
 
     def _widen_gap(self) -> None:
         """Counts a dropped event in the gap at the end, or in a new one if that was sent."""
@@ -116,10 +147,7 @@ class Spool:
         gap = self._gap
         if gap is not None and gap.seq == self.last_seq and gap.seq > self._sent_seq:
             self._gap = msgspec.structs.replace(gap, data={"dropped": gap.data["dropped"] + 1})
-            self._state.write(
-                "UPDATE event SET body = ? WHERE node = ? AND seq = ?",
-                (_encoder.encode(self._gap), self._node, gap.seq),
-            )
+            self._put(self._gap)
             return
         self.tally.gaps += 1
         self._gap = Event(

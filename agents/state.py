@@ -1,7 +1,8 @@
 """What an agent remembers across its own death and a power cut: one SQLite file.
 
 Writes of one round of the loop share a transaction, so "this placement ended" and the event that
-says so are durable together or not at all.
+says so are durable together or not at all. A disk that refuses them costs none of them: they are
+kept in memory, each row once, and written when it takes them again.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from agents.supervisor import start_ticks
 
 LOCK_NAME: Final = "agent.lock"
+FILE_NAME: Final = "agent.sqlite3"
+# A disk that refused is not tried again for so long: each try repeats all that waits.
+RETRY_S: Final = 1.0
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
     node TEXT, seq INTEGER, terminal INTEGER, body BLOB, PRIMARY KEY (node, seq)
@@ -29,37 +35,89 @@ CREATE TABLE IF NOT EXISTS fact (
 ) WITHOUT ROWID;
 """
 
+Key: TypeAlias = int | str
+
+
+class Table(StrEnum):
+    """Each keeps rows of a node under a key of the node's own."""
+
+    EVENT = "event"
+    PLACEMENT = "placement"
+    FACT = "fact"
+
+
+PUT: Final = {
+    Table.EVENT: "INSERT OR REPLACE INTO event VALUES (?, ?, ?, ?)",
+    Table.PLACEMENT: "INSERT OR REPLACE INTO placement VALUES (?, ?, ?)",
+    Table.FACT: "INSERT OR REPLACE INTO fact VALUES (?, ?, ?)",
+}
+REMOVE: Final = {
+    Table.EVENT: "DELETE FROM event WHERE node = ? AND seq = ?",
+    Table.PLACEMENT: "DELETE FROM placement WHERE node = ? AND placement_id = ?",
+    Table.FACT: "DELETE FROM fact WHERE node = ? AND name = ?",
+}
+
 
 class StateDirInUse(RuntimeError):
     """Another agent runs on this state directory."""
 
 
+class StateUnusable(RuntimeError):
+    """The state file cannot be opened; the text says why and what to do."""
+
+
 class StateFile:
     """The open file; also the lock that keeps a second agent off it."""
 
-    def __init__(self, state_dir: Path) -> None:
-        """Raises StateDirInUse."""
+    def __init__(self, state_dir: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises StateDirInUse, StateUnusable, OSError."""
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._clock = clock
         self._lock = _lock(state_dir / LOCK_NAME)
-        self._connection = sqlite3.connect(state_dir / "agent.sqlite3", isolation_level=None)
-        # FULL syncs the log at every commit: a commit that returned survives a power cut.
-        self._connection.executescript(
-            f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {SCHEMA}"
-        )
+        try:
+            self._connection = _open(state_dir / FILE_NAME)
+        except sqlite3.Error as error:
+            self._lock.close()
+            raise StateUnusable(
+                f"{state_dir / FILE_NAME} cannot be used ({error}): see whether the disk is full,"
+                " or broken, and whether the file is this agent's own"
+            ) from error
+        # What is not durable yet: the columns after the key, None for a row that goes.
+        self._unwritten: dict[tuple[Table, str, Key], tuple[Any, ...] | None] = {}
+        # Why the disk took nothing at the last try, "" when it did.
+        self.refusal = ""
+        self._refused_at = float("-inf")
 
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What was put before is seen, durable or not."""
+        if self._unwritten:
+            self._write()
         return self._connection.execute(query, parameters).fetchall()
 
-    def write(self, statement: str, parameters: Sequence[Any] = ()) -> None:
-        """Joins the open transaction; durable once `commit` returned."""
-        if not self._connection.in_transaction:
-            self._connection.execute("BEGIN IMMEDIATE")
-        self._connection.execute(statement, parameters)
+    def put(self, table: Table, node: str, key: Key, *columns: Any) -> None:
+        """Durable once `commit` says so."""
+        self._unwritten[table, node, key] = columns
 
-    def commit(self) -> None:
-        """Makes every write so far durable. Raises sqlite3.Error when the disk refuses."""
-        if self._connection.in_transaction:
+    def remove(self, table: Table, node: str, key: Key) -> None:
+        """Likewise."""
+        self._unwritten[table, node, key] = None
+
+    def commit(self) -> bool:
+        """Whether all that was put and removed is durable now. When the disk refuses it, `refusal`
+        says why, and all of it waits for the next call."""
+        if not self._unwritten:
+            return True
+        if self.refusal and self._clock() - self._refused_at < RETRY_S:
+            return False
+        try:
+            self._write()
             self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self.refusal, self._refused_at = str(error), self._clock()
+            return False
+        self._unwritten.clear()
+        self.refusal = ""
+        return True
 
     def fact(self, node: str, name: str) -> bytes | None:
         """A small named value of one node, None where it was never written."""
@@ -67,13 +125,36 @@ class StateFile:
         return rows[0][0] if rows else None
 
     def set_fact(self, node: str, name: str, body: bytes) -> None:
-        self.write("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", (node, name, body))
+        self.put(Table.FACT, node, name, body)
 
     def close(self) -> None:
+        """What the disk refuses to the end is lost."""
+        self.refusal = ""
         self.commit()
         self._connection.close()
         self._lock.truncate(0)
         self._lock.close()
+
+    def _write(self) -> None:
+        """Into a transaction, which SQLite undoes when the disk refuses it."""
+        if not self._connection.in_transaction:
+            self._connection.execute("BEGIN IMMEDIATE")
+        for (table, node, key), columns in self._unwritten.items():
+            if columns is None:
+                self._connection.execute(REMOVE[table], (node, key))
+            else:
+                self._connection.execute(PUT[table], (node, key, *columns))
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Raises sqlite3.Error."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    # FULL syncs the log at every commit: a commit that succeeded survives a power cut. Without
+    # spilling, it is the commit alone that a full disk refuses.
+    connection.executescript(
+        f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_spill=OFF; {SCHEMA}"
+    )
+    return connection
 
 
 def _lock(path: Path) -> TextIOWrapper:

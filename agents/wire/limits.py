@@ -11,6 +11,8 @@ MAX_MESSAGE_BYTES: Final = 1 << 20
 MAX_GPUS_PER_NODE: Final = 64
 MAX_PLACEMENTS_PER_NODE: Final = 256
 MAX_EVENTS_PER_BATCH: Final = 256
+# Of an event; far beyond any real count.
+MAX_SEQ: Final = 1 << 60
 MAX_NAME_CHARS: Final = 128
 MAX_TEXT_CHARS: Final = 4_096
 MAX_DATA_BYTES: Final = 64 << 10

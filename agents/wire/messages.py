@@ -174,9 +174,14 @@ class Event(Message, frozen=True):
 
 
 class EventBatch(Message, frozen=True, tag="events"):
-    """Events in order of `seq`; acknowledged by `EventAck` after the database commit."""
+    """Events in order of `seq`; acknowledged by `EventAck` after the database commit.
+
+    They follow directly on `after_seq`: whoever lacks that one lacks events in between, stores
+    none of these, and gets all of them again. None: of an agent that does not say.
+    """
 
     events: tuple[Event, ...]
+    after_seq: Count | None = None
 
 
 # --- console to agent -------------------------------------------------------------------

@@ -216,7 +216,7 @@ class Stage:
 
     def die(self) -> None:
         """As by SIGKILL: what is not committed is lost."""
-        self.state._connection.rollback()
+        self.state._unwritten.clear()
         self.state.close()
 
     def restart(self, boot_id: str = "boot 1") -> None:
