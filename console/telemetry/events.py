@@ -18,7 +18,7 @@ from uuid import UUID
 import msgspec
 from django.db import InterfaceError, OperationalError, transaction
 
-from agents.wire.limits import MAX_DATA_BYTES, MAX_EVENTS_PER_BATCH, MAX_SKEW_S
+from agents.wire.limits import MAX_DATA_BYTES, MAX_EVENTS_PER_BATCH, MAX_SEQ, MAX_SKEW_S
 from agents.wire.messages import Event, EventBatch
 from agents.wire.names import EventKind
 from console.announce import announce
@@ -31,8 +31,6 @@ from console.telemetry.models import NodeEvent
 
 log = logging.getLogger(__name__)
 
-# Far beyond any real count; a larger number is a broken or hostile agent.
-MAX_SEQ: Final = 1 << 60
 # A NUL as JSON writes it, and not the text of one, whose backslash is written twice.
 _NUL: Final = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
@@ -51,13 +49,19 @@ HANDLERS: Final[Mapping[EventKind, Handler]] = {
 
 
 def persist(node: Node, batch: EventBatch, now: datetime) -> int:
-    """The number up to which everything is durable. Raises Invalid for a batch beyond its limit."""
+    """The number up to which everything is durable. Raises Invalid for a batch beyond its limit,
+    and for one before which others are missing: the agent sends those again, and then this one."""
     if len(batch.events) > MAX_EVENTS_PER_BATCH:
         raise Invalid(
             f"{node} sent {len(batch.events)} events at once; the limit is {MAX_EVENTS_PER_BATCH}."
         )
     gpu_ids = dict(Gpu.objects.filter(node=node, retired_at=None).values_list("index", "id"))
     acked = node.acked_event_seq
+    if batch.after_seq is not None and batch.after_seq > acked:
+        raise Invalid(
+            f"{node} sent events that follow on number {batch.after_seq}, and those after {acked}"
+            " have not come: it sends them again."
+        )
     for event in sorted(batch.events, key=lambda event: event.seq):
         if acked < event.seq <= MAX_SEQ:
             _store(node, _plausible(event, now), gpu_ids, now)

@@ -86,6 +86,7 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._welcomed = False
         self._batches: deque[EventBatch] = deque()
         self._status: Status | None = None
+        self._telemetry_number = -1
         self._applied: tuple[object, ...] = ()
         self._applied_at = float("-inf")
         self._nonce = ""
@@ -147,7 +148,10 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         try:
             message = codec.decode_from_agent(data)
         except codec.WireError as error:
-            self._refuse("message: not of this protocol", error)
+            if self._welcomed or self._hello is not None:
+                self._refuse("message: not of this protocol", error)
+            else:  # it stands where the hello should: the agent is told, instead of a deadline
+                await self._turn_away(4400, str(error))
             return None
         if not self._welcomed and not isinstance(message, Hello):
             self._refuse("message: before the hello")
@@ -155,6 +159,10 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         return message
 
     def _take(self, telemetry: Telemetry) -> None:
+        if telemetry.number <= self._telemetry_number:
+            self._refuse("telemetry: no newer than what came before")
+            return
+        self._telemetry_number = telemetry.number
         if self._epoch != hub.layout.epoch:
             self._find_rows()
         sampled = plausible.sift(telemetry.samples, self._row_of)

@@ -34,10 +34,15 @@ class Socket(ApplicationCommunicator):
 
     async def closes_with(self) -> int:
         """The close code, once all that was sent before has been read."""
+        code, _ = await self.closing()
+        return code
+
+    async def closing(self) -> tuple[int, str]:
+        """Likewise, with the reason."""
         while True:
             output = await self.receive_output(WAIT_S)
             if output["type"] == "websocket.close":
-                return int(output.get("code", 1000))
+                return int(output.get("code", 1000)), output.get("reason") or ""
 
     async def hang_up(self) -> None:
         if not self.future.done():

@@ -247,22 +247,62 @@ async def test_events_wait_for_a_database_that_does_not_answer(connect, monkeypa
     assert (await agent.expect(EventAck)).seq == 1
 
 
-@pytest.mark.parametrize(
-    ("raw", "reason"),
-    [
-        (b"\xc1 not MessagePack", "message: not of this protocol"),
-        (codec.encode(Welcome(1, 0.0, 0)), "message: not of this protocol"),
-        (codec.encode(EventBatch(())), "message: before the hello"),
-    ],
-)
-async def test_garbage_is_counted_with_its_reason_and_costs_nothing_else(dial, hub, raw, reason):
+@pytest.mark.parametrize("raw", [b"\xc1 not MessagePack", codec.encode(Welcome(1, 0.0, 0))])
+async def test_garbage_is_counted_with_its_reason_and_costs_nothing_else(connect, hub, raw):
+    agent = await connect()
+    await agent.expect(Welcome)
+    await agent.socket.send(raw)
+    await eventually(lambda: hub.refused.counts["message: not of this protocol"] == 1)
+    await agent.send(EventBatch((event(1),)))
+    assert (await agent.expect(EventAck)).seq == 1
+
+
+async def test_what_comes_before_the_hello_is_counted_and_costs_nothing_else(dial, hub):
     node = await in_database(cast.node)()
     socket, _ = await dial()
-    await socket.send(raw)
-    await eventually(lambda: hub.refused.counts[reason] == 1)
     agent = Agent(socket, node)
+    await agent.send(EventBatch(()))
+    await eventually(lambda: hub.refused.counts["message: before the hello"] == 1)
     await agent.send(hello(node))
     await agent.expect(DesiredState)
+
+
+@pytest.mark.parametrize(
+    ("mangled", "why"),
+    [
+        (lambda raw: raw[:-3], "truncated"),
+        (lambda raw: raw.replace(b"simulated", b"imaginary"), "Invalid enum value"),
+    ],
+    ids=["cut short", "of an unknown runtime"],
+)
+async def test_a_hello_that_cannot_be_read_is_refused_with_the_reason(dial, mangled, why):
+    node = await in_database(cast.node)()
+    socket, _ = await dial()
+    await socket.send(mangled(codec.encode(hello(node))))
+    code, reason = await socket.closing()
+    assert code == 4400
+    assert why in reason
+
+
+async def test_events_are_not_stored_while_some_before_them_are_missing(connect, hub):
+    agent = await connect()
+    await agent.expect(Welcome)
+    await agent.send(EventBatch((event(3),), 2))  # the batch with 1 and 2 was lost on its way
+    await eventually(lambda: hub.refused.counts["message: refused by the rules"] == 1)
+    await agent.send(EventBatch((event(1), event(2)), 0))
+    assert (await agent.expect(EventAck)).seq == 2
+    await agent.send(EventBatch((event(3),), 2))
+    assert (await agent.expect(EventAck)).seq == 3
+
+
+async def test_telemetry_that_was_overtaken_does_not_come_back(connect, hub):
+    agent = await connect()
+    await agent.expect(DesiredState)
+    await eventually(lambda: len(hub.grid.facts.ids) == 2)
+    for number, percent in ((5, 42.0), (4, 99.0)):
+        await agent.send(Telemetry(number, time.time(), (sample(0, sm_activity=percent),)))
+    await eventually(lambda: hub.refused.counts["telemetry: no newer than what came before"] == 1)
+    assert hub.grid.column(Signal.SM_ACTIVITY)[0] == 42.0
 
 
 async def test_text_is_counted_and_ignored(dial, hub):
