@@ -6,29 +6,31 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from agents.collectors.base import GpuReading
+from agents.collectors.base import GpuReading, Origin
 from agents.duty import short_term
 from agents.mps.warden import Terms
-from agents.sysmonitor import machine, monitor, signals
+from agents.sysmonitor import crossings, machine, monitor, signals
 from agents.sysmonitor.monitor import Facts, Monitor, Step
-from agents.sysmonitor.signals import GpuFacts, Reading, Values
+from agents.sysmonitor.signals import POSITIONS, GpuFacts, Reading, Values
 from agents.wire.messages import DesiredGpu, GpuInventory, GpuSample
-from agents.wire.names import GPU_STATES, SIGNALS, GpuState, SharingMode, Signal
+from agents.wire.names import GPU_STATES, SHARING_MODES, SIGNALS, GpuState, SharingMode, Signal
 from agents.wire.policy import AgentPolicy
 
 NOTHING: Final[Values] = (None,) * len(SIGNALS)
-STILL: Final = Step(Monitor())
 
+_MEMORY = POSITIONS[Signal.MEMORY]
 _STATE_CODES = {state: code for code, state in enumerate(GPU_STATES)}
 _SIGNAL_CODES = {signal: code for code, signal in enumerate(SIGNALS)}
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU of a node: as told to the console, and what its percentages are taken of."""
+    """One GPU of a node: as told to the console, and what its percentages are taken of. `ceiling`
+    is the most that the node's own settings let be done there."""
 
     inventory: GpuInventory
     facts: GpuFacts
+    ceiling: SharingMode = SharingMode.ENFORCE
 
 
 class Guard:
@@ -55,6 +57,10 @@ class Guard:
         self._values: Values = NOTHING
         self._worst: Values = NOTHING
         self._sample: Reading | None = None
+        # Each local sample is judged once; where its memory came from tells it from a repetition.
+        self._is_judged = True
+        self._memory_from: Origin | None = None
+        self._known = Facts()
         self._second: list[Values] = []
 
     @property
@@ -88,7 +94,8 @@ class Guard:
         """What may be done here: observe until told otherwise."""
         if self.switched_off:
             return SharingMode.OFF
-        return SharingMode.OBSERVE if self.target is None else self.target.mode
+        ordered = SharingMode.OBSERVE if self.target is None else self.target.mode
+        return min(ordered, self.gpu.ceiling, key=SHARING_MODES.index)
 
     def follow(
         self, target: DesiredGpu | None, policy: AgentPolicy | None, slo_p99_ms: float | None
@@ -96,13 +103,15 @@ class Guard:
         """New orders. A person who disabled the GPU and enables it again lifts a quarantine."""
         if self.disabled and target is not None and not target.disabled:
             self.quarantine = ""
+        if self.policy is not None and (policy, slo_p99_ms) != (self.policy, self._slo_p99_ms):
+            self.monitor = machine.relimited(self.monitor)
         self.target, self.policy, self._slo_p99_ms = target, policy, slo_p99_ms
         self._sample = None
 
     def take(self, reading: GpuReading, now: float) -> None:
         """One local sample. Nonsense values are missing from here on."""
         self.before_last_at, self._last_at = self._last_at, now
-        self.reading = reading
+        self.reading, self._is_judged = reading, False
         self._follow_online(reading.sm_online_percent)
         self._look(signals.plausible(reading.values, self.gpu.facts))
         self._second.append(self._values)
@@ -110,23 +119,31 @@ class Guard:
     def close_second(self) -> None:
         """A second without a sample is one in which everything was missing."""
         if not self._second:
-            self.reading = None
+            self.reading = self.online_sm_percent = None
             self._look(NOTHING)
         self._worst = signals.worst(self._second) if self._second else NOTHING
         self._second = []
 
     def local(self, facts: Facts, now: float) -> Step:
-        if self.policy is None:
-            return STILL
-        known = self._with_quarantine(facts)
+        """On the sample last taken, once."""
+        if self.policy is None or self._is_judged:
+            return Step(self.monitor)
+        self._is_judged = True
+        known = replace(self._with_quarantine(facts), memory_is_new=self._is_memory_new())
         return self._keep(machine.local_step(self.monitor, self.sample, self.policy, known, now))
+
+    def _is_memory_new(self) -> bool:
+        """False while a source that is late has its last value shown again."""
+        origins = () if self.reading is None else self.reading.origins
+        before, self._memory_from = self._memory_from, origins[_MEMORY] if origins else None
+        return self._memory_from is None or self._memory_from != before
 
     def wire(self, facts: Facts, now: float) -> Step:
         """On the second that `close_second` closed."""
         if self.policy is None:
-            return STILL
+            return Step(self.monitor)
         worst = signals.reading(self._worst, self.gpu.facts, self._slo_p99_ms)
-        known = self._with_quarantine(facts)
+        known = self._known = self._with_quarantine(facts)
         return self._keep(
             machine.wire_step(self.monitor, self.sample, worst, self.policy, known, now)
         )
@@ -147,18 +164,22 @@ class Guard:
     def missing(self, facts: Facts) -> tuple[Signal, ...]:
         return () if self.policy is None else machine.missing(self.sample, self.policy, facts)
 
+    def headroom(self) -> tuple[float | None, Signal | None]:
+        """As `crossings.headroom`, on the last sample."""
+        if self.policy is None:
+            return None, None
+        return crossings.headroom(self.sample, self.policy, self._known)
+
     def telemetry(self, **sides: Any) -> GpuSample:
         """The closed second; `sides` are the fields about the online and the offline side."""
-        nearest: tuple[float | None, Signal | None] = (None, None)
-        if self.policy is not None:
-            nearest = signals.headroom(self.sample, self.policy)
+        headroom_percent, nearest = self.headroom()
         return GpuSample(
             self.index,
             _STATE_CODES[self.monitor.state],
             self._values,
             self._worst,
-            headroom_percent=nearest[0],
-            nearest_signal=None if nearest[1] is None else _SIGNAL_CODES[nearest[1]],
+            headroom_percent=headroom_percent,
+            nearest_signal=None if nearest is None else _SIGNAL_CODES[nearest],
             **sides,
         )
 
@@ -167,7 +188,9 @@ class Guard:
         return json.dumps(kept).encode()
 
     def _follow_online(self, sm_percent: float | None) -> None:
-        if sm_percent is None or self._last_at is None:
+        """What is missing, or cannot be true, is unknown from now on: not what it was."""
+        if sm_percent is None or self._last_at is None or not 0.0 <= sm_percent <= 100.0:
+            self.online_sm_percent = None
             return
         dt_s = 0.0 if self.before_last_at is None else self._last_at - self.before_last_at
         self.online_sm_percent = short_term(self.online_sm_percent, sm_percent, dt_s)

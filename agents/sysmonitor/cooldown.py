@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from typing import Final
 
 from msgspec.structs import replace
 
 from agents.sysmonitor.monitor import Monitor
 from agents.wire.policy import AgentPolicy
 
+# A window shorter than this is none: each second of quiet would halve the cool-down.
+LEAST_WINDOW_S: Final = 1.0
+
 
 def cooled(monitor: Monitor, policy: AgentPolicy) -> Monitor:
-    """The next cool-down: doubled when the last one ended within the window, halved for each
-    quiet window since, between the policy's base and its bound."""
-    windows = int(monitor.quiet_s // policy.cooldown_window_s)
-    if monitor.cooldown_level < 0:
-        level = 0
-    else:
-        level = max(0, monitor.cooldown_level - windows) if windows else monitor.cooldown_level + 1
-    level = min(level, _highest_level(policy))
-    cooldown_s = min(policy.cooldown_s * 2.0**level, max(policy.cooldown_max_s, policy.cooldown_s))
-    return replace(monitor, cooldown_level=level, cooldown_s=cooldown_s)
-
-
-def _highest_level(policy: AgentPolicy) -> int:
-    """The level at which the bound is reached: beyond it a level would only delay the decay."""
-    if policy.cooldown_max_s <= policy.cooldown_s or policy.cooldown_s <= 0.0:
-        return 0
-    return math.ceil(math.log2(policy.cooldown_max_s / policy.cooldown_s))
+    """The next cool-down: twice the last one when that ended within the window, half of it for
+    each quiet window since, between the policy's base and its bound."""
+    windows = int(monitor.quiet_s // max(LEAST_WINDOW_S, policy.cooldown_window_s))
+    wanted_s = monitor.cooldown_s * (0.5**windows if windows else 2.0)
+    bound_s = max(policy.cooldown_s, policy.cooldown_max_s)
+    return replace(monitor, cooldown_s=min(bound_s, max(policy.cooldown_s, wanted_s)))

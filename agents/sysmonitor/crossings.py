@@ -1,4 +1,4 @@
-"""Which limits a sample is over, and the words for it."""
+"""Which limits a sample is over, how far it is from the nearest, and the words for it."""
 
 from __future__ import annotations
 
@@ -41,14 +41,37 @@ def crossings(sample: Reading, policy: AgentPolicy, facts: Facts) -> Iterator[Ca
             yield explain(signal, value, limit, "is {beyond} its limit")
 
 
-def worst_crossing(sample: Reading, policy: AgentPolicy, facts: Facts) -> Cause | None:
+def worst_of(crossed: Iterable[Cause]) -> Cause | None:
     """The limit crossed by the most, relative to itself."""
-    return max(crossings(sample, policy, facts), key=_excess, default=None)
+    return max(crossed, key=_excess, default=None)
 
 
 def _excess(cause: Cause) -> float:
     value, limit = cause.value or 0.0, cause.limit or 0.0
     return abs(value - limit) / limit if limit else math.inf
+
+
+def headroom(
+    sample: Reading, policy: AgentPolicy, facts: Facts
+) -> tuple[float | None, Signal | None]:
+    """Distance to the nearest limit that holds here now, in percent of it, and whose it is.
+
+    0 at or over a limit, 100 farthest away, (None, None) when none of their signals is read.
+    """
+    distances = [
+        (_distance(signal, value, limit_of(signal, threshold, policy)), signal)
+        for signal, threshold in judged(sample, policy, facts)
+        if (value := sample.get(signal)) is not None
+    ]
+    return min(distances, default=(None, None))
+
+
+def _distance(signal: Signal, value: float, limit: float) -> float:
+    """Percent of the way left from the best possible value to the limit."""
+    best = 100.0 if signal is Signal.SM_CLOCK else 0.0
+    way = limit - best
+    left = (limit - value) / way if way else 0.0
+    return 100.0 * min(1.0, max(0.0, left))
 
 
 def explain(signal: Signal, value: float, limit: float, what: str) -> Cause:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from agents.sysmonitor import thresholds
-from agents.sysmonitor.crossings import Cause, explain, judged, worst_crossing
+from agents.sysmonitor.crossings import Cause, crossings, explain, judged, worst_of
 from agents.sysmonitor.monitor import Facts, Monitor
 from agents.sysmonitor.signals import Reading, limit_of, name, xid_gravity
 from agents.sysmonitor.thresholds import Dwell
@@ -73,15 +73,15 @@ def _open(view: View) -> Decision | None:
 def _guard(view: View) -> Decision | None:
     if not view.facts.offline_present:
         return None
-    if (fault := _fault(view)) is not None:
+    if (fault := fault_in(view)) is not None:
         return Trigger.FAULT, fault
     if view.monitor.blind_n >= BLIND_SAMPLES:
         return Trigger.BLIND, Cause("no signal of this GPU can be read")
-    crossed = worst_crossing(view.last, view.policy, view.facts)
+    crossed = worst_of(crossings(view.last, view.policy, view.facts))
     return (Trigger.CROSSED, crossed) if crossed else None
 
 
-def _fault(view: View) -> Cause | None:
+def fault_in(view: View) -> Cause | None:
     """What reaches every client of the GPU and so cannot wait for a dwell."""
     if view.facts.mps_fault:
         return Cause("the MPS server is in FAULT: every client of this GPU was hit")
@@ -140,7 +140,7 @@ def _recovered(view: View) -> Decision | None:
 def _guarded(view: View) -> Decision | None:
     if not view.facts.offline_present:
         return _back(view), Cause("no offline work is left to hold")
-    if (fault := _fault(view)) is not None:
+    if (fault := fault_in(view)) is not None:
         return Trigger.FAULT, fault
     if view.monitor.blind_n:
         return None

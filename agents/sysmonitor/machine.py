@@ -9,6 +9,7 @@ the transitions. To judge wire samples of which no local ones were kept (a backt
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,8 +17,8 @@ from msgspec.structs import replace as amended
 
 from agents.sysmonitor import thresholds
 from agents.sysmonitor.cooldown import cooled
-from agents.sysmonitor.crossings import Cause, crossings, explain, judged, worst_crossing
-from agents.sysmonitor.decisions import View, decide
+from agents.sysmonitor.crossings import Cause, crossings, explain, judged, worst_of
+from agents.sysmonitor.decisions import View, decide, fault_in
 from agents.sysmonitor.monitor import Action, ActionKind, Facts, Monitor, Step, Transition
 from agents.sysmonitor.signals import Reading, limit_of
 from agents.sysmonitor.thresholds import Dwell
@@ -27,6 +28,9 @@ from agents.wire.policy import AgentPolicy
 
 # The longest time between two wire samples that counts as watched.
 MAX_STEP_S: Final = 2.0
+# Steps are counted in tenths: a beat that is a millisecond early must not make a dwell of three
+# seconds take four.
+STEP_DIGITS: Final = 1
 # Transitions kept to explain a defect.
 STORY_LENGTH: Final = 8
 # p99 as a ratio of the SLO beyond which an eviction of origin slo is proposed.
@@ -44,31 +48,36 @@ def local_step(
     """
     if not facts.offline_present:
         return Step(amended(monitor, reserve_sample=None))
-    crossed = worst_crossing(sample, policy, facts)
+    crossed = tuple(crossings(sample, policy, facts))
     step = _freeze(Step(monitor), sample, crossed, now)
-    return _net(_memory_rule(step, sample, policy, facts, now), monitor, facts, crossed)
+    return _net(_memory_rule(step, sample, crossed, facts, now), monitor, facts, worst_of(crossed))
 
 
-def _freeze(step: Step, sample: Reading, crossed: Cause | None, now: float) -> Step:
-    if crossed is None:
+def _freeze(step: Step, sample: Reading, crossed: Sequence[Cause], now: float) -> Step:
+    worst = worst_of(crossed)
+    if worst is None:
         return step
     if step.monitor.state in OPEN_STATES:
-        return _moved(_rearmed(step, crossed.signal), Trigger.CROSSED, crossed, now, (sample,))
+        return _moved(_rearmed(step, crossed), Trigger.CROSSED, worst, now, (sample,))
     return replace(step, monitor=amended(step.monitor, held=True))
 
 
-def _rearmed(step: Step, crossed: Signal | None) -> Step:
-    known = {**({crossed: Dwell()} if crossed else {}), **step.monitor.dwells}
-    dwells = {s: thresholds.rearmed(dwell, crossed=s is crossed) for s, dwell in known.items()}
+def _rearmed(step: Step, crossed: Iterable[Cause]) -> Step:
+    """What is over its limit now counts as over it until it is seen under it."""
+    over = [cause.signal for cause in crossed if cause.signal is not None]
+    known = dict.fromkeys(over, Dwell()) | step.monitor.dwells
+    dwells = {s: thresholds.rearmed(dwell, crossed=s in over) for s, dwell in known.items()}
     return replace(step, monitor=amended(step.monitor, dwells=dwells))
 
 
 def _memory_rule(
-    step: Step, sample: Reading, policy: AgentPolicy, facts: Facts, now: float
+    step: Step, sample: Reading, crossed: Iterable[Cause], facts: Facts, now: float
 ) -> Step:
     """The reserve crossed on two samples in a row evicts without more dwell: memory that the
     online side cannot get is an error there, not a delay."""
-    over = next((c for c in crossings(sample, policy, facts) if c.signal is Signal.MEMORY), None)
+    if not facts.memory_is_new:
+        return step
+    over = next((cause for cause in crossed if cause.signal is Signal.MEMORY), None)
     first = step.monitor.reserve_sample
     step = replace(step, monitor=amended(step.monitor, reserve_sample=sample if over else None))
     if over is None or first is None or step.monitor.state is not GpuState.GUARDED:
@@ -92,6 +101,7 @@ def wire_step(
     while (decided := decide(view)) is not None:
         step = _carried_out(step, *decided, view, now)
         view = view._replace(monitor=step.monitor)
+    step = _escalated(step, view)
     step = replace(step, monitor=amended(step.monitor, person=facts.disabled_by_person))
     return _proposed(_net(step, monitor, facts), view)
 
@@ -100,8 +110,7 @@ def _aged(
     monitor: Monitor, last: Reading, worst: Reading, policy: AgentPolicy, facts: Facts, now: float
 ) -> Monitor:
     """The monitor one second older; time in which nobody looked does not count."""
-    dt_s = 0.0 if monitor.seen_at is None else now - monitor.seen_at
-    dt_s = dt_s if 0.0 <= dt_s <= MAX_STEP_S else 0.0
+    dt_s = step_s(monitor, now)
     dwells = {
         signal: thresholds.advance(
             monitor.dwells.get(signal, Dwell()),
@@ -126,6 +135,12 @@ def _aged(
     )
 
 
+def step_s(monitor: Monitor, now: float) -> float:
+    """The time since the last wire sample that counts as watched: nothing after a gap."""
+    dt_s = 0.0 if monitor.seen_at is None else round(now - monitor.seen_at, STEP_DIGITS)
+    return dt_s if 0.0 <= dt_s <= MAX_STEP_S else 0.0
+
+
 def _slo_s(monitor: Monitor, last: Reading, facts: Facts, dt_s: float) -> float:
     """How long p99 has stayed over the SLO at lowered duty; a missing value pauses it."""
     ratio = last.get(Signal.ONLINE_P99)
@@ -138,7 +153,7 @@ def _slo_s(monitor: Monitor, last: Reading, facts: Facts, dt_s: float) -> float:
 
 def _carried_out(step: Step, trigger: Trigger, cause: Cause, view: View, now: float) -> Step:
     if view.monitor.state in OPEN_STATES and trigger in _GUARDING:
-        step = _rearmed(step, cause.signal if trigger is Trigger.CROSSED else None)
+        step = _rearmed(step, crossings(view.last, view.policy, view.facts))
     step = _moved(step, trigger, cause, now)
     if trigger is Trigger.RETURNED:
         step = replace(step, monitor=cooled(step.monitor, view.policy))
@@ -209,6 +224,19 @@ def _evicting(step: Step, trigger: Trigger, cause: Cause, facts: Facts) -> Step:
     return step
 
 
+def _escalated(step: Step, view: View) -> Step:
+    """A fault where no guard leads to an eviction any more: told once, it hurries a stop that is
+    under way, and ends what should not be there."""
+    found, before = fault_in(view), view.monitor.faulty
+    step = replace(step, monitor=amended(step.monitor, faulty=found is not None))
+    told = any(action.kind is ActionKind.EVICT for action in step.actions)
+    if found is None or before or told or not view.facts.offline_present:
+        return step
+    held = replace(step, monitor=amended(step.monitor, held=True))
+    at_once = not view.facts.host_memory_short
+    return _acted(held, ActionKind.EVICT, found, Origin.EMERGENCY, at_once=at_once)
+
+
 def _acted(
     step: Step,
     kind: ActionKind,
@@ -231,6 +259,15 @@ def _proposed(step: Step, view: View) -> Step:
     cause = explain(Signal.ONLINE_P99, ratio, SLO_RATIO, stayed)
     step = replace(step, monitor=amended(step.monitor, slo_s=0.0))
     return _acted(step, ActionKind.PROPOSE, cause, Origin.SLO)
+
+
+def relimited(monitor: Monitor) -> Monitor:
+    """Under other limits than before: what was over the old ones has proved nothing yet."""
+    dwells = {
+        signal: Dwell(missing_s=dwell.missing_s, seen_over=dwell.seen_over)
+        for signal, dwell in monitor.dwells.items()
+    }
+    return amended(monitor, dwells=dwells, slo_s=0.0, reserve_sample=None)
 
 
 def calm(monitor: Monitor, policy: AgentPolicy) -> bool:

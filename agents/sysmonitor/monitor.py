@@ -20,7 +20,8 @@ class Facts:
 
     `offline_memory_returned`: no byte of offline work is left on the card. `online_present`: some
     process that is not ours runs on it. A hardware quarantine lifts when `disabled_by_person` has
-    been true and turns false.
+    been true and turns false. `memory_is_new`: the memory of this sample was read after that of
+    the one before, not shown again because its source is late.
     """
 
     offline_present: bool = False
@@ -30,6 +31,7 @@ class Facts:
     disable_reason: str = ""
     mps_fault: bool = False
     host_memory_short: bool = False
+    memory_is_new: bool = True
 
 
 class Monitor(msgspec.Struct, frozen=True):
@@ -38,7 +40,8 @@ class Monitor(msgspec.Struct, frozen=True):
     `since` is the `now` of the last transition, for display. `held`: this machine wants all
     offline work of the GPU frozen, also work that starts now. `origin` is the state that GUARDED
     goes back to, `cause` the signal it guards against (None: a fault, or nothing could be read).
-    `cooldown_s` is the last cool-down given. `reserve_sample` is the first of two local samples
+    `cooldown_s` is the last cool-down given. `faulty`: the last wire sample told of a fault that
+    reaches every client. `reserve_sample` is the first of two local samples
     over the memory reserve; it and `held` never bear on a wire decision.
     """
 
@@ -53,9 +56,9 @@ class Monitor(msgspec.Struct, frozen=True):
     blind_n: int = 0
     slo_s: float = 0.0
     cooldown_s: float = 0.0
-    cooldown_level: int = -1
     quiet_s: float = 0.0
     person: bool = False
+    faulty: bool = False
     reserve_sample: Reading | None = None
     seen_at: float | None = None
     story: tuple[str, ...] = ()

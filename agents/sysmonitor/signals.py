@@ -79,7 +79,7 @@ FAULT_XIDS: Final = frozenset({13, 31, 94})
 # An exporter that lost its counters reports no SM active while kernels run all the time.
 _UTIL_THAT_NEEDS_SMS: Final = 50.0
 # An idle card lowers its clock to save power; only the clock of a busy one says anything.
-_UTIL_THAT_NEEDS_CLOCK: Final = 10.0
+_USE_THAT_NEEDS_CLOCK: Final = 10.0
 # Memory read from two sources may differ a little from the card's size.
 _MEMORY_SLACK: Final = 1.02
 
@@ -109,8 +109,9 @@ def _over(value: float | None, limit: float) -> bool:
 
 
 def _idle(values: Values) -> bool:
-    util = values[_UTIL]
-    return util is not None and util <= _UTIL_THAT_NEEDS_CLOCK
+    """Not known to be busy: by its utilisation, or by its SM activity where that is missing."""
+    used = values[_SM] if values[_UTIL] is None else values[_UTIL]
+    return used is None or used <= _USE_THAT_NEEDS_CLOCK
 
 
 def worst(samples: Sequence[Values]) -> Values:
@@ -180,27 +181,6 @@ def limit_of(signal: Signal, threshold: Threshold, policy: AgentPolicy) -> float
     if signal is Signal.MEMORY:
         return min(threshold.upper, 100.0 - policy.memory_reserve_percent)
     return threshold.upper
-
-
-def headroom(sample: Reading, policy: AgentPolicy) -> tuple[float | None, Signal | None]:
-    """Distance to the nearest eviction threshold in percent of it, and whose it is.
-
-    0 at or over a threshold, 100 farthest away, (None, None) when no thresholded signal is read.
-    """
-    distances = [
-        (_distance(signal, value, limit_of(signal, threshold, policy)), signal)
-        for signal, threshold in policy.thresholds.items()
-        if (value := sample.get(signal)) is not None
-    ]
-    return min(distances, default=(None, None))
-
-
-def _distance(signal: Signal, value: float, limit: float) -> float:
-    """Percent of the way left from the best possible value to the limit."""
-    best = 100.0 if signal is Signal.SM_CLOCK else 0.0
-    way = limit - best
-    left = (limit - value) / way if way else 0.0
-    return 100.0 * min(1.0, max(0.0, left))
 
 
 _WORDS: Final[dict[Signal, tuple[str, str]]] = {

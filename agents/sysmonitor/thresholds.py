@@ -22,6 +22,9 @@ from agents.wire.policy import Threshold
 MARGIN: Final = 0.2
 # However short a dwell a policy names, this many seconds must agree.
 LEAST_SAMPLES: Final = 2
+# An eviction takes more: the value of a source that is late may be shown again for three seconds,
+# and one that was read once must not evict.
+LEAST_SAMPLES_OVER: Final = 4
 
 
 class Dwell(msgspec.Struct, frozen=True):
@@ -58,7 +61,9 @@ def advance(
 ) -> Dwell:
     """The runs after one more second; `limit` is the eviction limit that holds."""
     if last is None or worst is None:
-        return _unseen(dwell, dt_s)
+        unseen = _unseen(dwell, dt_s)
+        went_over = worst is not None and beyond(signal, worst, limit)
+        return replace(unseen, seen_over=True) if went_over else unseen
     over = _run(dwell.over_s, dwell.over_n, beyond(signal, last, limit), dt_s)
     raised = _run(dwell.raised_s, dwell.raised_n, beyond(signal, last, threshold.lower), dt_s)
     clear = _run(dwell.clear_s, dwell.clear_n, not beyond(signal, worst, limit), dt_s)
@@ -103,7 +108,7 @@ def rearmed(dwell: Dwell, *, crossed: bool) -> Dwell:
 
 
 def is_completed(dwell: Dwell, threshold: Threshold) -> bool:
-    return dwell.over_n >= LEAST_SAMPLES and dwell.over_s >= threshold.upper_dwell_s
+    return dwell.over_n >= LEAST_SAMPLES_OVER and dwell.over_s >= threshold.upper_dwell_s
 
 
 def is_raised(dwell: Dwell, threshold: Threshold) -> bool:

@@ -30,7 +30,7 @@ def test_a_gpu_tells_its_state_since_when_and_its_headroom(stage):
     gpu = seen(stage).gpus[0]
     assert (gpu.uuid, gpu.state, gpu.mode) == ("GPU-0", GpuState.HEALTHY, SharingMode.ENFORCE)
     assert 4.0 < WALL - gpu.since < 9.0
-    assert (gpu.nearest_signal, round(gpu.headroom_percent)) == (Signal.SM_ACTIVITY, 78)
+    assert (gpu.nearest_signal, round(gpu.headroom_percent)) == (Signal.MEMORY, 74)
 
 
 def test_a_value_has_its_unit_and_what_is_missing_has_none(stage):

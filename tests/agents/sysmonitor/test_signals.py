@@ -5,12 +5,14 @@ import math
 import re
 
 import pytest
+from msgspec.structs import replace
 
+from agents.sysmonitor.crossings import headroom
+from agents.sysmonitor.monitor import Facts
 from agents.sysmonitor.signals import (
     BOUNDS,
     POSITIONS,
     GpuFacts,
-    headroom,
     plausible,
     reading,
     worst,
@@ -18,7 +20,7 @@ from agents.sysmonitor.signals import (
 )
 from agents.wire.names import SIGNALS, Signal
 from agents.wire.policy import aggressive, balanced, conservative, demo
-from tests.agents.sysmonitor.cast import GPU, NOTHING, POLICY, SLO_MS, seen, values
+from tests.agents.sysmonitor.cast import GPU, NOTHING, POLICY, SHARED, SLO_MS, seen, values
 
 NONSENSE = {
     "a sentinel of 32 bits": (Signal.GPU_UTIL, 4_294_967_295.0),
@@ -96,6 +98,12 @@ def test_the_low_clock_of_an_idle_card_is_no_throttling():
     assert not sample.could_have(Signal.SM_CLOCK)
 
 
+def test_the_clock_of_a_card_that_nobody_knows_to_be_busy_is_not_judged():
+    assert seen(gpu_util=None, sm_activity=None, sm_clock=210.0).get(Signal.SM_CLOCK) is None
+    assert seen(gpu_util=None, sm_activity=3.0, sm_clock=210.0).get(Signal.SM_CLOCK) is None
+    assert seen(gpu_util=None, sm_activity=70.0, sm_clock=705.0).get(Signal.SM_CLOCK) == 50.0
+
+
 def test_the_worst_is_the_least_clock_and_the_most_of_all_else():
     low, high = values(sm_clock=900.0, online_p99=10.0), values(online_p99=70.0)
     found = worst([low, high, NOTHING])
@@ -118,25 +126,37 @@ def test_a_second_without_samples_is_all_missing():
 
 
 def test_headroom_names_the_nearest_limit():
-    percent, signal = headroom(seen(memory=0.76 * (80 << 30)), POLICY)
+    percent, signal = headroom(seen(memory=0.76 * (80 << 30)), POLICY, SHARED)
     assert signal is Signal.MEMORY
     assert percent == pytest.approx(20.0)
 
 
 def test_headroom_is_nothing_at_a_limit_and_beyond():
-    assert headroom(seen(online_p99=1.5 * SLO_MS), POLICY)[0] == 0.0
-    assert headroom(seen(online_p99=9.0 * SLO_MS), POLICY)[0] == 0.0
+    assert headroom(seen(online_p99=1.5 * SLO_MS), POLICY, SHARED)[0] == 0.0
+    assert headroom(seen(online_p99=9.0 * SLO_MS), POLICY, SHARED)[0] == 0.0
 
 
 def test_headroom_of_a_throttled_clock_shrinks():
-    full, slow = (headroom(seen(sm_clock=mhz), POLICY) for mhz in (1_400.0, 930.0))
+    full, slow = (headroom(seen(sm_clock=mhz), POLICY, SHARED) for mhz in (1_400.0, 930.0))
     assert slow[1] is Signal.SM_CLOCK
     assert slow[0] == pytest.approx(100 * (930 / 14.1 - 65) / 35)
     assert full[1] is not Signal.SM_CLOCK
 
 
 def test_headroom_is_unknown_when_nothing_is_read():
-    assert headroom(reading(NOTHING, GPU, SLO_MS), POLICY) == (None, None)
+    assert headroom(reading(NOTHING, GPU, SLO_MS), POLICY, SHARED) == (None, None)
+
+
+def test_headroom_follows_the_reserve_where_the_policy_names_no_memory():
+    bare = replace(POLICY, thresholds={})
+    assert headroom(seen(memory=0.95 * (80 << 30)), bare, SHARED)[1] is Signal.MEMORY
+
+
+def test_headroom_takes_no_account_of_a_limit_that_does_not_hold():
+    alone = Facts(offline_present=True, online_present=False)
+    assert headroom(seen(sm_activity=99.0), POLICY, SHARED)[0] == 0.0
+    assert headroom(seen(sm_activity=99.0), POLICY, alone)[1] is not Signal.SM_ACTIVITY
+    assert headroom(seen(online_qps=0.0, online_p99=90.0), POLICY, SHARED)[0] > 0.0
 
 
 @pytest.mark.parametrize("preset", [conservative, balanced, aggressive, demo])
