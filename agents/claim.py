@@ -1,4 +1,4 @@
-"""One agent for the GPUs of one machine, wherever each keeps its state.
+"""One agent for each GPU of one machine, wherever it keeps its state.
 
 The claim is a name in the kernel's own list of sockets: no file is left behind, it goes with its
 holder however that dies, and needs no root. It reaches as far as the network namespace; in one
@@ -11,8 +11,11 @@ import logging
 import os
 import socket
 import struct
+from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Final
 
+from agents.collectors.card import Card
 from agents.config import CannotRun
 
 log = logging.getLogger(__name__)
@@ -23,7 +26,15 @@ CONNECT_S: Final = 1.0
 CREDENTIALS: Final = struct.Struct("iII")
 
 
-def claim(name: str = NAME) -> socket.socket:
+def claim_all(cards: Iterable[Card]) -> ExitStack:
+    """Each by its UUID; those that have none go by one name. Raises CannotRun."""
+    with ExitStack() as held:
+        for name in {f"{NAME} {card.uuid}" if card.is_named else NAME for card in cards}:
+            held.enter_context(claim(name))
+        return held.pop_all()
+
+
+def claim(name: str) -> socket.socket:
     """Held while the socket is open. Raises CannotRun when another agent holds it."""
     claimed = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -39,9 +50,7 @@ def _step_aside(name: str, claimed: socket.socket) -> None:
     pid, uid = _holder(name)
     if uid in (0, os.getuid()):
         claimed.close()
-        raise CannotRun(
-            f"another agent (PID {pid}) runs on the GPUs of this machine: stop it first"
-        )
+        raise CannotRun(f"another agent (PID {pid}) runs on these GPUs: stop it first")
     log.warning("PID %d of user %d holds the name %s, and is not heeded", pid, uid, name)
 
 

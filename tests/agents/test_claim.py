@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from agents import claim as claims
-from agents.claim import claim
+from agents.claim import claim, claim_all
+from agents.collectors.card import Card
 from agents.config import CannotRun
 
 
@@ -19,6 +20,19 @@ def name():
 def test_a_second_agent_on_the_same_gpus_is_told_who_runs(name):
     with claim(name), pytest.raises(CannotRun, match=rf"another agent \(PID {os.getpid()}\)"):
         claim(name)
+
+
+def test_agents_of_different_gpus_do_not_meet(name):
+    first, second = (Card(0, f"GPU-{name} {index}", "H100", 80 << 30) for index in range(2))
+    with claim_all([first]), claim_all([second]), pytest.raises(CannotRun):
+        claim_all([second])
+
+
+def test_gpus_without_a_uuid_are_claimed_together(name, monkeypatch):
+    monkeypatch.setattr(claims, "NAME", name)
+    masked = Card(0, "GPU-00000000", "H100", 80 << 30)
+    with claim_all([masked, masked]), pytest.raises(CannotRun):
+        claim_all([masked])
 
 
 def test_an_agent_that_ended_is_no_obstacle(name):

@@ -118,6 +118,7 @@ class Runner:
         process = subprocess.Popen(
             self._command(program, arguments),
             env=self._environment(preload, block, server, env),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -172,6 +173,6 @@ class Runner:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
-            for stream in (process.stdout, process.stderr):
+            for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
