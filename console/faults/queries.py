@@ -91,8 +91,9 @@ class Told:
         return [Moment(**one) for one in self.fault.moments]
 
     @property
-    def title(self) -> str:
-        return words.title(self.first)
+    def first_name(self) -> str:
+        """ "": nobody knows."""
+        return words.name(self.first) if self.first else ""
 
     @property
     def sentence(self) -> str:

@@ -190,6 +190,7 @@ def _facts(claim: GpuInventory) -> dict[str, Any]:
         "driver": claim.driver[:40],
         "sm_clock_max_mhz": claim.sm_clock_max_mhz,
         "power_limit_w": claim.power_limit_w,
+        "pcie_max_bytes_s": claim.pcie_max_bytes_s,
         "source": claim.source[:20],
         "unshareable_fact": claim.unshareable_fact[:200],
     }

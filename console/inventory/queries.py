@@ -13,6 +13,8 @@ from django.db.models.functions import Coalesce
 from agents.wire.names import EventKind, PlacementState, SharingMode
 from console.accounts.models import User
 from console.api import in_sight
+from console.faults import queries as faults
+from console.faults.queries import Told
 from console.inventory import sharing
 from console.inventory.emptying import live_on
 from console.inventory.happenings import Happening, happening
@@ -88,6 +90,10 @@ class NodePage:
             kind__in=(EventKind.EVICTION_PHASE, EventKind.THAWED)
         )
         return [happening(event) for event in told.select_related("gpu").order_by("-at")[:RECENT]]
+
+    @cached_property
+    def faults(self) -> list[Told]:
+        return faults.of_node(self.node)
 
     @cached_property
     def states(self) -> list[tuple[str, int]]:

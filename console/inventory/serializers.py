@@ -54,9 +54,9 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
         model = Gpu
         fields = (
             "id", "node", "pool", "index", "uuid", "model", "memory_bytes", "memory_assumed",
-            "driver", "source", "sharing_mode", "effective_mode", "forbidding_fact", "holdback",
-            "conflict", "retired_at", "state", "state_since", "state_why", "degraded", "disabled",
-            "disabled_reason",
+            "driver", "pcie_max_bytes_s", "source", "sharing_mode", "effective_mode",
+            "forbidding_fact", "holdback", "conflict", "retired_at", "state", "state_since",
+            "state_why", "degraded", "disabled", "disabled_reason",
         )  # fmt: skip
 
     def get_effective_mode(self, gpu: Gpu) -> str:

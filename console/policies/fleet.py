@@ -105,6 +105,7 @@ def _in_policy_units(gpu: Gpu, sample: LiveGpu) -> dict[Signal, float | None]:
         Signal.SM_CLOCK: _percent(sample.sm_clock_mhz, gpu.sm_clock_max_mhz),
         Signal.TEMPERATURE: sample.temperature_celsius,
         Signal.POWER: _percent(sample.power_w, gpu.power_limit_w),
+        Signal.PCIE_RX: _percent(sample.pcie_rx_bytes_s, gpu.pcie_max_bytes_s),
     }
 
 

@@ -25,7 +25,7 @@ from console.inventory import nodes
 from console.inventory.models import Gpu, Node
 from console.policies import rules
 from console.policies import services as policies
-from console.scheduling import jobs, lifecycle
+from console.scheduling import coverage, jobs, lifecycle
 from console.scheduling.models import Placement
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,10 @@ log = logging.getLogger(__name__)
 PROGRESS_EVERY_S: Final = 5.0
 # A message that was on its way when we last heard the node may have renewed its lease.
 LEASE_MARGIN_S: Final = 5.0
+# A job of more processes than this is a broken or hostile agent.
+MOST_PROCESSES: Final = 100_000
+REMARKS: Final = 8
+REMARK_CHARS: Final = 300
 
 NOBODY: Final = UUID(int=0)
 
@@ -115,13 +119,18 @@ def _placement_facts(
 
 
 def _limits(placement: Placement, report: PlacementStatus) -> dict[str, Any]:
-    """Effective limits, and the share that waits for a restart; None where not reported."""
+    """Effective limits, the share that waits for a restart, and what holds or says more of them;
+    None where not reported."""
     share = report.sm_share_percent
     waits = share is not None and share != placement.sm_share_percent
+    covered, using = coverage.plausible(report.xcuda_coverage, MOST_PROCESSES)
     facts = {
         "effective_sm_share_percent": share,
         "effective_memory_quota_bytes": report.memory_quota_bytes,
         "pending_sm_share_percent": placement.sm_share_percent if waits else None,
+        "xcuda_processes": covered,
+        "cuda_processes": using,
+        "remarks": _sentences(report.remarks),
     }
     return {name: value for name, value in facts.items() if getattr(placement, name) != value}
 
@@ -173,7 +182,8 @@ def placement_ended(node: Node, event: Event, now: datetime) -> None:
         return
     told = {name: _number(event.data.get(name)) for name in _TOLD}
     reason = EndReason(event.data.get("reason", EndReason.LOST))
-    _end(placement, reason, event, now, told)
+    if _end(placement, reason, event, now, told) and (said := event.data.get("remarks")):
+        Placement.objects.filter(pk=placement.pk).update(remarks=_sentences(said))
 
 
 _TOLD: Final = ("progress", "work_done_s", "lost_work_s")
@@ -255,6 +265,12 @@ def _moment(at: float, now: datetime) -> datetime:
         return min(datetime.fromtimestamp(at, UTC), now)
     except (OverflowError, ValueError, OSError):
         return now
+
+
+def _sentences(value: object) -> list[str]:
+    """A node's remarks, the first few, each cut to what a page can show."""
+    told = value if isinstance(value, list | tuple) else ()
+    return [text[:REMARK_CHARS] for text in told[:REMARKS] if isinstance(text, str)]
 
 
 def _number(value: object) -> float | None:

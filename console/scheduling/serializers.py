@@ -42,6 +42,7 @@ class DecisionSerializer(serializers.ModelSerializer[Decision]):
 class PlacementSerializer(serializers.ModelSerializer[Placement]):
     job_name = serializers.CharField(source="job.name", read_only=True)
     gpu_name = serializers.CharField(source="gpu.__str__", read_only=True)
+    remarks = serializers.ListField(child=serializers.CharField(), read_only=True)
 
     class Meta:
         model = Placement
@@ -52,4 +53,5 @@ class PlacementSerializer(serializers.ModelSerializer[Placement]):
             "effective_duty_percent", "memory_quota_bytes", "effective_memory_quota_bytes",
             "memory_bytes", "predicted_throughput", "observed_throughput", "progress",
             "resume_work_s", "work_done_s", "unsaved_work_s", "lost_work_s", "observed_at",
+            "xcuda_processes", "cuda_processes", "remarks",
         )  # fmt: skip

@@ -14,12 +14,15 @@ from console.accounts.models import User
 from console.api import in_sight
 from console.errors import MuxFlowError
 from console.evictions.models import Eviction
+from console.faults import queries as faults
+from console.faults.queries import Told
 from console.inventory import sharing
 from console.inventory.models import Gpu, Node
 from console.policies import rules
 from console.policies import services as policies
 from console.policies.models import PolicyVersion
 from console.policies.rules import PolicyBody
+from console.scheduling.coverage import Coverage
 from console.scheduling.models import Placement
 from console.telemetry.hub import live_of
 from console.telemetry.latest import LiveGpu
@@ -103,6 +106,19 @@ class Passport:
         return live.select_related("job__team", "round").first()
 
     @property
+    def coverage(self) -> Coverage | None:
+        """Of the guest; None without one."""
+        guest = self.guest
+        if guest is None:
+            return None
+        may_escape = self.body is not None and self.body.allow_unlimited_jobs
+        return Coverage(guest.xcuda_processes, guest.cuda_processes, may_escape)
+
+    @cached_property
+    def faults(self) -> list[Told]:
+        return faults.of_gpu(self.gpu)
+
+    @property
     def limits(self) -> list[Limit]:
         return limits(self.guest, self.live) if self.guest else []
 
@@ -133,7 +149,9 @@ class Passport:
         reserve = self.body.memory_reserve_percent if self.body else None
         slo = self.instance.service.slo_p99_ms if self.instance else None
         gpu = self.gpu
-        card = Card(gpu.memory_bytes, gpu.power_limit_w, gpu.sm_clock_max_mhz, slo)
+        card = Card(
+            gpu.memory_bytes, gpu.power_limit_w, gpu.sm_clock_max_mhz, slo, gpu.pcie_max_bytes_s
+        )
         return scales(card, thresholds, reserve)
 
     @property

@@ -40,6 +40,7 @@ class Card:
     power_limit_w: float | None
     sm_clock_max_mhz: float | None
     slo_p99_ms: float | None
+    pcie_max_bytes_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,9 @@ def _whole(signal: Signal, card: Card) -> float | None:
         return card.power_limit_w / 100 if card.power_limit_w else None
     if signal is Signal.SM_CLOCK:
         return card.sm_clock_max_mhz / 100 if card.sm_clock_max_mhz else None
-    return None if signal is Signal.PCIE_RX else 1.0
+    if signal is Signal.PCIE_RX:
+        return card.pcie_max_bytes_s / 1e9 / 100 if card.pcie_max_bytes_s else None
+    return 1.0
 
 
 def _longest(signal: Signal, card: Card, evict_at: float | None) -> float | None:

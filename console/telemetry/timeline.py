@@ -1,4 +1,5 @@
-"""What happened on one GPU, newest first: events of its agent, placements, evictions, decisions."""
+"""What happened on one GPU, newest first: events of its agent, placements, evictions, decisions,
+faults."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from agents.wire.names import EventKind
 from console import figures, looks
 from console.evictions import words
 from console.evictions.models import Eviction
+from console.faults import queries as faults
+from console.faults.queries import Told
 from console.inventory.models import Gpu
 from console.scheduling.models import Decision, Placement
 from console.telemetry.models import NodeEvent
@@ -33,12 +36,13 @@ class Moment:
 
 
 def of(gpu: Gpu, length: int = LENGTH) -> list[Moment]:
-    """The last `length` moments: four queries."""
+    """The last `length` moments: five queries."""
     moments = [
         *(_event(event) for event in _events(gpu, length)),
         *_placements(gpu, length),
         *(_eviction(eviction) for eviction in _evictions(gpu, length)),
         *(_decision(decision) for decision in _decisions(gpu, length)),
+        *(_fault(told) for told in faults.of_gpu(gpu)),
     ]
     return sorted(moments, key=lambda moment: moment.at, reverse=True)[:length]
 
@@ -143,3 +147,9 @@ def _decision(decision: Decision) -> Moment:
     what = f"Round {decision.round_id}: {decision.get_kind_display()}"
     url = reverse("round", args=[decision.round_id])
     return Moment(decision.round.started_at, "DESIRED", "placement", what, decision.why, url)
+
+
+def _fault(told: Told) -> Moment:
+    fault = told.fault
+    url = reverse("fault", args=[fault.pk])
+    return Moment(fault.seen_at, fault.state, "fault", "GPU fault", told.sentence, url)

@@ -16,7 +16,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from console.api import IsViewer, caller
 from console.rest import PoolScoped, ReasonSerializer, reason_of
-from console.workloads import serializers, services
+from console.workloads import holds, serializers, services
 from console.workloads.filters import InstanceFilter, JobFilter, ServiceFilter
 from console.workloads.models import OfflineJob, OnlineInstance, OnlineService, Team
 from console.workloads.queries import jobs_in_sight
@@ -72,6 +72,14 @@ class JobViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, GenericViewSe
         body.is_valid(raise_exception=True)
         job = services.submit(body.submission(), caller(request), timezone.now())
         return Response(self.get_serializer(job).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=ReasonSerializer, responses=serializers.JobSerializer)
+    @action(detail=True, methods=["post"])
+    def lift_hold(self, request: Request, pk: str) -> Response:
+        """Let rounds place a job again that is held for its faults. 409 when it is not held."""
+        job = self.get_object()
+        holds.lift(job, caller(request), reason_of(request), timezone.now())
+        return Response(self.get_serializer(self.get_object()).data)
 
     @extend_schema(request=ReasonSerializer, responses=serializers.CancelledSerializer)
     @action(detail=True, methods=["post"])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import django_filters as filters
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 
 from agents.wire.names import PlacementState
 from console.lists import Filter, IdFilter
+from console.workloads.holds import not_held
 from console.workloads.models import OfflineJob, OnlineInstance, OnlineService
 
 
@@ -37,10 +39,15 @@ class JobFilter(Filter):
     team = filters.CharFilter(field_name="team__name")
     pool = filters.CharFilter(method="in_pool", label="runs in this pool")
     owner = filters.CharFilter(field_name="owner__username")
+    held = filters.BooleanFilter(method="is_held", label="held for its faults")
 
     class Meta:
         model = OfflineJob
-        fields = ("q", "state", "team", "pool", "owner")
+        fields = ("q", "state", "team", "pool", "owner", "held")
+
+    def is_held(self, rows: QuerySet[OfflineJob], name: str, value: bool) -> QuerySet[OfflineJob]:
+        free = not_held(timezone.now())
+        return rows.exclude(free) if value else rows.filter(free)
 
     def in_pool(self, rows: QuerySet[OfflineJob], name: str, value: str) -> QuerySet[OfflineJob]:
         live = ~Q(placements__state=PlacementState.ENDED)

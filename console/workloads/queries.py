@@ -19,10 +19,15 @@ from console.api import in_sight
 from console.errors import Unavailable
 from console.evictions import words
 from console.evictions.models import Eviction
+from console.faults import queries as faults
+from console.faults.queries import Told
+from console.policies import services as policies
+from console.scheduling.coverage import Coverage
 from console.scheduling.models import Decision, Placement
 from console.telemetry import live_store
 from console.telemetry.latest import LiveGpu
 from console.workloads import letters
+from console.workloads.holds import not_held
 from console.workloads.models import OfflineJob, OnlineInstance, OnlineService
 
 log = logging.getLogger(__name__)
@@ -51,9 +56,10 @@ def jobs(user: User) -> QuerySet[OfflineJob]:
     return rows.prefetch_related(Prefetch("placements", live, to_attr="live"))
 
 
-def positions() -> dict[UUID, int]:
-    """The place of every queued job: by priority, then by the time it was submitted."""
-    queued = OfflineJob.objects.filter(state=OfflineJob.State.QUEUED)
+def positions(now: datetime) -> dict[UUID, int]:
+    """The place of every queued job: by priority, then by the time it was submitted. A job that is
+    held has none."""
+    queued = OfflineJob.objects.filter(not_held(now), state=OfflineJob.State.QUEUED)
     ids = queued.order_by("-priority", "submitted_at", "pk").values_list("pk", flat=True)
     return {pk: place for place, pk in enumerate(ids, start=1)}
 
@@ -85,7 +91,9 @@ class JobPage:
     @cached_property
     def placements(self) -> list[Placement]:
         """The attempts, newest first."""
-        rows = Placement.objects.filter(job=self.job).select_related("gpu__node", "round")
+        rows = Placement.objects.filter(job=self.job).select_related(
+            "gpu__node__pool__policy__current__policy", "round"
+        )
         return list(rows.order_by("-created_at", "-pk"))
 
     @cached_property
@@ -111,11 +119,30 @@ class JobPage:
 
     @cached_property
     def position(self) -> int | None:
-        return positions().get(self.job.pk) if self.is_queued else None
+        return positions(self.now).get(self.job.pk) if self.is_queued else None
 
     @property
     def is_queued(self) -> bool:
         return self.job.state == OfflineJob.State.QUEUED
+
+    @property
+    def is_held(self) -> bool:
+        return self.is_open and self.job.is_held(self.now)
+
+    @cached_property
+    def faults(self) -> list[Told]:
+        """Those that it caused, and those that hit it."""
+        return faults.of_job(self.job)
+
+    @property
+    def coverage(self) -> Coverage | None:
+        """Of the placement that is not over; None without one."""
+        if self.live is None:
+            return None
+        body = policies.rules_for(self.live.gpu.node.pool)
+        return Coverage(
+            self.live.xcuda_processes, self.live.cuda_processes, body.allow_unlimited_jobs
+        )
 
     @property
     def is_open(self) -> bool:

@@ -59,7 +59,8 @@ class JobSerializer(serializers.ModelSerializer[OfflineJob]):
             "id", "name", "team", "owner", "source", "state", "state_since", "priority",
             "submitted_at", "finished_at", "wait_reason", *PROFILE, "profile_gpu_model",
             "gpu_models", "pools", "command", "checkpoint", "checkpoint_period_s", "work_s",
-            "saved_work_s", "attempts", "evictions", "failures", "max_retries",
+            "saved_work_s", "attempts", "evictions", "failures", "max_retries", "faults",
+            "last_fault_at", "held_until",
         )  # fmt: skip
 
 

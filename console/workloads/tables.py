@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -32,9 +33,14 @@ class JobTable(Table):
     where = tables.Column(verbose_name="Where, or why not", accessor="pk", orderable=False)
 
     def __init__(
-        self, request: HttpRequest, rows: Any, places: Mapping[UUID, int], **options: Any
+        self,
+        request: HttpRequest,
+        rows: Any,
+        places: Mapping[UUID, int],
+        now: datetime,
+        **options: Any,
     ) -> None:
-        self.places = places
+        self.places, self.now = places, now
         super().__init__(request, rows, **options)
 
     def render_place(self, record: OfflineJob) -> str:
@@ -65,10 +71,18 @@ class JobTable(Table):
         if record.live:  # type: ignore[attr-defined]
             gpu = record.live[0].gpu  # type: ignore[attr-defined]
             return format_html('<a href="{}">{}</a>', reverse("gpu", args=[gpu.pk]), gpu)
+        if record.is_held(self.now):
+            return format_html('<span class="q reason">{}</span>', held(record))
         if record.state == OfflineJob.State.QUEUED:
             reason = record.wait_reason or "no round has looked at it yet"
             return format_html('<span class="q reason" title="{0}">{0}</span>', reason)
         return ""
+
+
+def held(job: OfflineJob) -> SafeString:
+    """`Held until 12:04:10 after 2 faults`."""
+    until, several = muxflow.moment(job.held_until), "" if job.faults == 1 else "s"
+    return format_html("Held until {} after {} fault{}", until, job.faults, several)
 
 
 def done(job: OfflineJob) -> float | None:

@@ -9,6 +9,7 @@ urlpatterns = [
     path("jobs/new/", views.job_new, name="job_new"),
     path("jobs/<uuid:pk>/", views.job, name="job"),
     path("jobs/<uuid:pk>/cancel/", views.job_cancel, name="job_cancel"),
+    path("jobs/<uuid:pk>/lift-hold/", views.job_lift_hold, name="job_lift_hold"),
     path("services/", views.service_list, name="services"),
     path("services/<int:pk>/", views.service, name="service"),
     path("services/<int:pk>/series.json", views.service_series, name="service_series"),

@@ -14,10 +14,11 @@ from console.accounts import access
 from console.accounts.access import SreRequest
 from console.accounts.models import Role
 from console.errors import Invalid
+from console.faults import queries as faults
 from console.lists import options
 from console.pages import act, dialog, reason_of
 from console.telemetry.hub import hub
-from console.workloads import queries, service_chart, services
+from console.workloads import holds, queries, service_chart, services
 from console.workloads.filters import JobFilter, ServiceFilter
 from console.workloads.forms import JobForm, like
 from console.workloads.models import OfflineJob, Team
@@ -43,6 +44,12 @@ WHY_CANCEL: Final = (
     ("Making room", "Making room"),
 )
 
+WHY_LIFT: Final = (
+    ("Its fault is mended", "Its fault is mended"),
+    ("It was not its fault", "It was not its fault"),
+    ("Trial", "Trial"),
+)
+
 
 @require_GET
 def job_list(request: SreRequest) -> HttpResponse:
@@ -52,7 +59,8 @@ def job_list(request: SreRequest) -> HttpResponse:
     rows = queries.jobs(request.user).filter(state__in=SHOW[show][1]).order_by(*ORDER[show])
     found = JobFilter(request.GET, rows)
     without = () if show == "waiting" else ("place",)
-    table = JobTable(request, found.qs, queries.positions(), exclude=without)
+    now = timezone.now()
+    table = JobTable(request, found.qs, queries.positions(now), now, exclude=without)
     pools = access.pools_for(request.user, Role.VIEWER).values_list("name", flat=True)
     context = {
         "table": table,
@@ -73,6 +81,7 @@ def job(request: SreRequest, pk: UUID) -> HttpResponse:
         "job": found,
         "page": JobPage(found, timezone.now()),
         "may_cancel": services.may_cancel(found, request.user),
+        "may_lift": services.operates(found, request.user),
         "closed": _closed(request),
     }
     template = "workloads/_job_live.html" if request.htmx else "workloads/job.html"
@@ -112,6 +121,23 @@ def job_cancel(request: SreRequest, pk: UUID) -> HttpResponse:
     )
 
 
+@require_http_methods(["GET", "POST"])
+def job_lift_hold(request: SreRequest, pk: UUID) -> HttpResponse:
+    """First what it would do, then let rounds place the job again."""
+    found = _job(request, pk)
+    services.require_operator(found, request.user)
+    if request.method == "GET":
+        context = {"title": f"Lift the hold of {found}", "job": found, "reasons": WHY_LIFT}
+        return dialog(request, "workloads/_lift_hold.html", context)
+    reason = reason_of(request)
+    return act(
+        request,
+        lambda: holds.lift(found, request.user, reason, timezone.now()),
+        f"{found} is no longer held; the next round looks at it.",
+        f"/jobs/{found.pk}/",
+    )
+
+
 @require_GET
 def service_list(request: SreRequest) -> HttpResponse:
     """Online services with their load, and their latency against the SLO, as of now."""
@@ -136,7 +162,13 @@ def service(request: SreRequest, pk: int) -> HttpResponse:
     row = queries.ServiceRow(found)
     for one in rows:
         row.add(one.sample, one.neighbour is not None)
-    context = {"service": found, "row": row, "rows": rows, "sides": queries.sides(rows)}
+    context = {
+        "service": found,
+        "row": row,
+        "rows": rows,
+        "sides": queries.sides(rows),
+        "faults": faults.of_service(found),
+    }
     template = "workloads/_service_live.html" if request.htmx else "workloads/service.html"
     return render(request, template, context)
 

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from console import figures
 from console.accounts.models import Role
+from console.telemetry import live_store
 from tests.console.accounts.cast import a_user
 from tests.console.faults import cast
 from tests.console.inventory.cast import NOW, a_pool
@@ -100,3 +101,25 @@ def test_the_list_can_be_narrowed(client, gpu, query, found):
 
 def test_there_is_no_page_of_a_fault_that_nobody_told(client):
     assert client.get(reverse("fault", args=[uuid4()])).status_code == 404
+
+
+def test_every_page_of_what_was_in_a_fault_leads_to_it(client, gpu, monkeypatch):
+    monkeypatch.setattr(live_store, "read", dict)
+    fault = cast.tell(gpu, recovered_s=4.3, ended=True)
+    address = reverse("fault", args=[fault.pk])
+    service = fault.services_hit.get()
+    for name, of in (
+        ("gpu", gpu.pk), ("node", gpu.node.name), ("job", fault.job_id), ("service", service.pk),
+    ):  # fmt: skip
+        page = client.get(reverse(name, args=[of])).content.decode()
+        assert address in page, name
+        assert figures.quantity(4.3, "s", 1) in page, name
+
+
+def test_many_faults_cost_a_page_no_more_queries(client, gpu, django_assert_num_queries):
+    address = reverse("node", args=[gpu.node.name])
+    client.get(address)
+    for seq in range(1, 8):
+        cast.tell(gpu, seq)
+    with django_assert_num_queries(10):
+        client.get(address)

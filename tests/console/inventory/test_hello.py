@@ -37,6 +37,12 @@ def test_gpus_of_a_new_node_start_at_observe_whatever_the_pool_says():
     assert {gpu.sharing_mode for gpu in hello(node, claim(0)).gpus.all()} == {"observe"}
 
 
+def test_what_its_pcie_slot_can_carry_is_kept_and_may_be_missing():
+    node = hello(a_node(), claim(0, pcie_max_bytes_s=32e9), claim(1))
+    told = node.gpus.order_by("index").values_list("pcie_max_bytes_s", flat=True)
+    assert list(told) == [32e9, None]
+
+
 def test_a_second_hello_changes_no_row_of_a_gpu():
     node = hello(a_node(), claim(0), claim(1))
     before = list(Gpu.objects.values())

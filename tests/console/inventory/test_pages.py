@@ -84,7 +84,7 @@ def test_the_page_of_a_node_shows_its_gpus_tenants_and_guests(django_assert_num_
     a_service(node.gpus.get(index=0))
     placed(node.gpus.get(index=0))
     someone = client(Role.OPERATOR)
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(10):
         page = get(someone, "node", node.name)
     assert "search-rank" in page
     assert f"job-on-{node.gpus.get(index=0).pk}" in page

@@ -42,7 +42,7 @@ def live(monkeypatch):
 def test_readings_are_in_policy_units(live):
     policy = a_policy(gpus=1)
     gpu = Gpu.objects.get()
-    Gpu.objects.update(power_limit_w=400, sm_clock_max_mhz=1_410)
+    Gpu.objects.update(power_limit_w=400, sm_clock_max_mhz=1_410, pcie_max_bytes_s=32e9)
     team = Team.objects.create(name="search")
     service = OnlineService.objects.create(
         name="rank", team=team, pool=a_pool(), slo_p99_ms=40, sm_percent=40,
@@ -50,14 +50,16 @@ def test_readings_are_in_policy_units(live):
     )  # fmt: skip
     OnlineInstance.objects.create(service=service, gpu=gpu)
     live[gpu.pk] = a_sample(
-        gpu, online_p99_ms=60.0, power_w=200.0, sm_clock_mhz=705.0, memory_percent=70.0
-    )
+        gpu, online_p99_ms=60.0, power_w=200.0, sm_clock_mhz=705.0, memory_percent=70.0,
+        pcie_rx_bytes_s=8e9,
+    )  # fmt: skip
     readings = fleet.readings(policy)
     assert readings.values == {
         Signal.ONLINE_P99: [1.5],
         Signal.POWER: [50.0],
         Signal.SM_CLOCK: [50.0],
         Signal.MEMORY: [70.0],
+        Signal.PCIE_RX: [25.0],
     }
 
 

@@ -50,6 +50,36 @@ def test_a_share_in_effect_waits_for_nothing(running):
     assert running.pending_sm_share_percent is None
 
 
+def test_coverage_and_remarks_are_what_the_node_says_at_once(running):
+    told = a_placement_status(running, xcuda_coverage=(1, 2), remarks=("One escaped xCUDA.",))
+    tell(running, told)
+    assert (running.xcuda_processes, running.cuda_processes) == (1, 2)
+    assert running.remarks == ["One escaped xCUDA."]
+    tell(running, a_placement_status(running), now=NOW + timedelta(seconds=1))
+    assert (running.xcuda_processes, running.cuda_processes) == (None, None)
+    assert running.remarks == []
+
+
+@pytest.mark.parametrize("told", [(-1, 2), (3, 2), (1, 1 << 62)])
+def test_a_coverage_that_cannot_be_is_missing(running, told):
+    tell(running, a_placement_status(running, xcuda_coverage=told))
+    assert (running.xcuda_processes, running.cuda_processes) == (None, None)
+
+
+def test_remarks_are_cut_to_what_a_page_can_show(running):
+    tell(running, a_placement_status(running, remarks=("r" * 4_000,) * 100))
+    assert [len(text) for text in running.remarks] == [300] * 8
+
+
+def test_what_a_node_remarks_on_an_end_is_kept(running):
+    tell(running, a_placement_status(running))
+    said = ["It never received SIGTERM: a shell is its first process.", 7]
+    end = an_event(EventKind.PLACEMENT_ENDED, running, reason="failed", remarks=said)
+    observed.placement_ended(running.gpu.node, end, NOW)
+    running.refresh_from_db()
+    assert running.remarks == said[:1]
+
+
 def test_the_same_status_again_writes_nothing(running, django_assert_num_queries):
     status = [a_placement_status(running, progress=0.5)], [a_gpu_status()]
     tell(running, *status[0], gpus=status[1])

@@ -87,6 +87,25 @@ def test_everything_left_out_has_a_reason(gpus, grid):
     assert not Decision.objects.filter(Q(why="") | Q(code="")).exists()
 
 
+def test_a_held_job_is_in_no_round(gpus):
+    a_waiting_job("held", held_until=NOW + timedelta(seconds=60))
+    free = a_waiting_job("free", held_until=NOW)
+    row = a_round()
+    assert [placement.job for placement in Placement.objects.all()] == [free]
+    assert not Decision.objects.filter(round=row, job__name="held").exists()
+
+
+def test_a_job_that_is_held_while_a_round_decides_is_not_placed(gpus):
+    a_waiting_job()
+
+    def decided(snapshot):
+        OfflineJob.objects.update(held_until=NOW + timedelta(seconds=60))
+        return decide(snapshot)
+
+    assert a_round(decided=decided).placed == 0
+    assert not Placement.objects.exists()
+
+
 def test_a_waiting_job_is_told_why(gpus):
     job = a_waiting_job(memory_bytes=999 * GIB)
     a_round()

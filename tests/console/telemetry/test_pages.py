@@ -170,7 +170,7 @@ def test_a_change_brings_only_the_parts_that_people_change(approver, gpu, sample
     sample(live_gpu(gpu))
     text = page(approver, gpu, **HTMX)
     assert "<html" not in text
-    assert text.count("hx-swap-oob") == 3
+    assert text.count("hx-swap-oob") == 4
 
 
 def test_the_same_few_queries_however_long_the_story(
@@ -252,6 +252,15 @@ def test_nonsense_in_an_event_does_not_break_the_page(approver, gpu, sample):
     an_event(gpu, EventKind.FROZEN, 2, reaction_ms="soon")
     an_event(gpu, EventKind.DEGRADED, 3, missing=None)
     assert approver.get(reverse("gpu", args=[gpu.pk])).status_code == 200
+
+
+def test_the_page_tells_how_far_xcuda_holds_the_guest(approver, gpu, sample):
+    sample(live_gpu(gpu))
+    said = ["A process has left xCUDA."]
+    cast.placement(gpu, xcuda_processes=1, cuda_processes=2, remarks=said)
+    text = page(approver, gpu)
+    assert "xCUDA coverage 1 of 2" in text
+    assert said[0] in text
 
 
 def test_the_room_for_a_guest_is_what_online_and_reserve_leave(gpu, sample):

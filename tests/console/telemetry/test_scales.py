@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agents.wire.names import Signal
@@ -63,3 +65,8 @@ def test_without_a_policy_there_are_no_limits():
 
 def test_a_signal_without_a_scale_of_its_own_has_no_bar():
     assert scale(Signal.PCIE_RX).most is None
+
+
+def test_pcie_is_measured_by_what_its_slot_can_carry():
+    pcie = scale(Signal.PCIE_RX, replace(CARD, pcie_max_bytes_s=32e9))
+    assert (pcie.most, pcie.shown(8e9)) == (32, 8)

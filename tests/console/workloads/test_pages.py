@@ -11,6 +11,7 @@ from console import figures
 from console.accounts.models import Role
 from console.evictions.models import Eviction
 from console.inventory.models import Pool
+from console.policies import services as policies
 from console.telemetry import live_store
 from console.workloads.models import OfflineJob
 from tests.console.accounts.cast import a_user
@@ -127,11 +128,23 @@ def test_the_page_of_a_job_shows_limits_as_wanted_and_as_they_are(django_assert_
         observed_throughput=0.61,
         predicted_throughput=0.7,
     )
+    policies.ensure_defaults(NOW, demo=False)
     someone = client(Role.OPERATOR)
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(9):
         page = get(someone, "job", placement.job_id)
     for percent in (40, 30, 61, 70):
         assert figures.quantity(percent, "%") in page
+
+
+def test_the_page_of_a_job_tells_how_far_xcuda_holds_it_and_what_its_node_remarks():
+    placement = placed(
+        a_node(gpus=1).gpus.get(), xcuda_processes=1, cuda_processes=2, remarks=["One has left."]
+    )
+    page = get(client(Role.VIEWER), "job", placement.job_id)
+    assert "xCUDA coverage 1 of 2" in page
+    assert "One has left." in page
+    placed(a_node("node-02", gpus=1).gpus.get(), job := a_job("silent"))
+    assert "xCUDA coverage not reported" in get(client(Role.OPERATOR), "job", job.pk)
 
 
 def test_the_page_of_a_waiting_job_tells_its_place_and_why():
