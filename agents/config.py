@@ -17,11 +17,13 @@ import msgspec
 from msgspec import Meta
 
 from agents.mps.unit import ROOT
-from agents.wire.names import RuntimeKind
+from agents.wire.names import RuntimeKind, SharingMode
 
 DEFAULT_STATE_DIR: Final = Path("/var/lib/muxflow-agent")
 DEFAULT_CREDENTIALS: Final = Path("/etc/muxflow-agent/credentials.json")
 DEFAULT_FILE: Final = Path("/etc/muxflow-agent/agent.toml")
+# What the kubelet puts into a pod, and renews there.
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class CannotRun(RuntimeError):
@@ -205,6 +207,69 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             metavar="FILE",
         ),
     ] = None
+    kubernetes: Annotated[
+        str,
+        setting(
+            Group.HOW,
+            "in-cluster, or an https:// address",
+            "the Kubernetes API that names this node's pods, read only: in-cluster where the agent"
+            " runs in a pod; http:// for the loopback alone",
+            metavar="URL",
+        ),
+    ] = ""
+    kubernetes_node: Annotated[
+        str,
+        setting(
+            Group.HOW,
+            "the name of a node",
+            "how Kubernetes calls this machine, where that is not the name in node",
+            metavar="NAME",
+        ),
+    ] = ""
+    kubernetes_selector: Annotated[
+        str,
+        setting(
+            Group.HOW,
+            "a label selector",
+            "which pods of this node are online services; without it all are",
+            metavar="SELECTOR",
+        ),
+    ] = ""
+    kubernetes_service_label: Annotated[
+        Annotated[str, Meta(min_length=1)],
+        setting(
+            Group.HOW,
+            "the key of a label",
+            "the label of a pod that names its service",
+            metavar="KEY",
+        ),
+    ] = "app.kubernetes.io/name"
+    kubernetes_token: Annotated[
+        Path,
+        setting(
+            Group.HOW,
+            "the path of a file",
+            "the token for the Kubernetes API, read anew for each request",
+            metavar="FILE",
+        ),
+    ] = SERVICE_ACCOUNT / "token"
+    kubernetes_ca: Annotated[
+        Path,
+        setting(
+            Group.HOW,
+            "the path of a file",
+            "the certificate authorities of the Kubernetes API",
+            metavar="FILE",
+        ),
+    ] = SERVICE_ACCOUNT / "ca.crt"
+    sharing_ceiling: Annotated[
+        SharingMode,
+        setting(
+            Group.HOW,
+            "one of off, observe, shadow, enforce",
+            "the most that may be done on this node, whatever mode the console orders",
+        ),
+    ] = SharingMode.ENFORCE
     default_command: Annotated[
         tuple[str, ...],
         setting(

@@ -1,23 +1,31 @@
 """`muxflow-agent preflight`: may the GPUs of this node be shared, and if not, what forbids it.
 
-It changes nothing, starts nothing and needs no root; what it cannot see it says.
+It changes nothing, starts nothing and needs no root; what it cannot see it says. Where settings
+name a Kubernetes API it also says which pods run on which GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from agents.collectors import procfs
+from agents.collectors.attribution import Lookup
 from agents.collectors.base import Unavailable
 from agents.collectors.dcgm import ExporterSource
 from agents.collectors.fetch import Page
 from agents.collectors.nvml import Nvml
+from agents.config import CannotRun, Config
+from agents.kubernetes import source as kubernetes
+from agents.kubernetes.census import Census, census
+from agents.kubernetes.objects import Nonsense, Pod
 from agents.mps import unit
 from agents.mps.cards import CardSource, NodeCard, NvmlCards
 from agents.mps.control import PROGRAM, Control
@@ -25,6 +33,7 @@ from agents.mps.enabling import Readiness, Step, steps
 from agents.mps.health import Snapshot
 from agents.mps.shareable import Sharing, Verdict, forbidding
 from agents.mps.watch import Watch
+from agents.settings.flags import KUBERNETES, kubernetes_of, where_options
 from agents.wire.names import SIGNALS, Signal
 
 SM_ACTIVITY: Final = SIGNALS.index(Signal.SM_ACTIVITY)
@@ -77,25 +86,62 @@ def look_once(root: Path, program: Sequence[str] = (PROGRAM,)) -> Callable[[str]
     return look
 
 
-def as_text(found: Sequence[Found]) -> str:
-    return "\n".join(line for one in found for line in _lines(one))
+def pods(found: Sequence[Found], config: Config, lookup: Lookup = procfs.identity) -> Census | None:
+    """Who runs on the GPUs; None where nobody named an API. Never raises: a broken API forbids
+    nothing."""
+    if not config.kubernetes:
+        return None
+    online = {
+        one.card.facts.uuid: [each.pid for each in one.card.facts.online or ()] for one in found
+    }
+    try:
+        return census(kubernetes.look_once(config), online, lookup)
+    except (Unavailable, Nonsense) as error:
+        return Census(trouble=str(error))
 
 
-def _lines(found: Found) -> list[str]:
+def as_text(found: Sequence[Found], running: Census | None = None) -> str:
+    told = running or Census()
+    lines = [line for one in found for line in _lines(one, told.on.get(one.card.facts.uuid, {}))]
+    if told.trouble:
+        lines.append(f"pods: {told.trouble}")
+    if told.elsewhere:
+        lines.append(f"pods without a process on a GPU: {', '.join(map(str, told.elsewhere))}")
+    return "\n".join(lines)
+
+
+def _lines(found: Found, pods: Mapping[Pod, Sequence[int]]) -> list[str]:
     card = found.card
     lines = [f"GPU {card.index}  {card.model}  {card.facts.uuid}", f"  {found.words}"]
     for number, verdict in enumerate(found.verdicts):
         lines += [f"  also: {verdict.sentence}"] if number else []
         lines.append(f"    way out: {verdict.way_out}")
+    for pod, pids in pods.items():
+        lines.append(f"  pod {pod}: PID {', '.join(map(str, pids))}")
     return lines
 
 
-def as_json(found: Sequence[Found], trouble: str = "") -> str:
-    content = {"trouble": trouble, "gpus": [_told(one) for one in found]}
+def as_json(found: Sequence[Found], trouble: str = "", running: Census | None = None) -> str:
+    told = running or Census()
+    content = {
+        "trouble": trouble,
+        "gpus": [_told(one, told.on.get(one.card.facts.uuid, {})) for one in found],
+        "pods_trouble": told.trouble,
+        "pods_without_a_gpu": [_pod(each) for each in told.elsewhere],
+    }
     return json.dumps(content, indent=2)
 
 
-def _told(found: Found) -> dict[str, Any]:
+def _pod(pod: Pod, pids: Sequence[int] = ()) -> dict[str, Any]:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "service": pod.service,
+        "pids": list(pids),
+    }
+
+
+def _told(found: Found, pods: Mapping[Pod, Sequence[int]]) -> dict[str, Any]:
     return {
         "index": found.card.index,
         "uuid": found.card.facts.uuid,
@@ -114,6 +160,7 @@ def _told(found: Found) -> dict[str, Any]:
             {"title": step.title, "who": step.who, "done": step.done, "left": step.left}
             for step in found.steps
         ],
+        "pods": [_pod(pod, pids) for pod, pids in pods.items()],
     }
 
 
@@ -125,14 +172,15 @@ def main(words: Sequence[str]) -> int:
             node_cards(options.dcgm), look_once(options.mps_dir, (options.program,)), options.uid
         )
         trouble = "" if found else "the driver knows of no GPU on this node"
-    except Unavailable as unavailable:
-        found, trouble = (), str(unavailable)
+        running = pods(found, kubernetes_of(options, os.environ))
+    except (Unavailable, CannotRun) as error:
+        found, trouble, running = (), str(error), None
     if options.json:
-        sys.stdout.write(as_json(found, trouble) + "\n")
+        sys.stdout.write(as_json(found, trouble, running) + "\n")
     elif trouble:
         sys.stderr.write(f"muxflow-agent: {trouble}\n")
     else:
-        sys.stdout.write(as_text(found) + "\n")
+        sys.stdout.write(as_text(found, running) + "\n")
     return 1 if trouble else 0
 
 
@@ -164,6 +212,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="for programs")
     add_node_options(parser)
     parser.add_argument("--uid", type=int, metavar="N", help="as whom offline jobs are to run")
+    where_options(parser, *KUBERNETES)
     return parser
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from agents.kubernetes.cgroups import Container
+
 MPS_SERVER: Final = "nvidia-cuda-mps"
 # A chain of parents longer than this is a loop of reused pids.
 MOST_ANCESTORS: Final = 64
@@ -37,6 +39,7 @@ class ProcessIdentity:
     session: int
     name: str
     cgroup: str
+    container: Container | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,8 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process on one GPU, and whose it is."""
+    """A process on one GPU, and whose it is. `workload` is the online pod that it belongs to, in
+    words, "" where that is not known."""
 
     pid: int
     side: Side
@@ -75,9 +79,22 @@ class GpuProcess:
     started_ticks: int | None = None
     name: str = ""
     cgroup: str = ""
+    workload: str = ""
+
+    @property
+    def known_as(self) -> str:
+        """What people call it, "" when nobody can tell."""
+        return self.workload or self.name
 
 
 Lookup = Callable[[int], ProcessIdentity | None]
+# The online pod in words, "" for a container that is none, or for no container.
+Workloads = Callable[[Container | None], str]
+
+
+def nobody(_: Container | None) -> str:
+    """Of a node on which nobody can tell."""
+    return ""
 
 
 def attributed(
@@ -85,13 +102,14 @@ def attributed(
     jobs: Collection[OfflineJob],
     lookup: Lookup,
     before: Mapping[int, GpuProcess] | None = None,
+    workloads: Workloads = nobody,
 ) -> tuple[GpuProcess, ...]:
-    """Each client with its side.
+    """Each client with its side. `workloads` names whoever runs in a container.
 
     `before` are those of the last look, by pid: a process that is gone from the kernel's table
     while the driver still lists it is whose it was.
     """
-    return tuple(_attributed(client, jobs, lookup, before or {}) for client in clients)
+    return tuple(_attributed(client, jobs, lookup, before or {}, workloads) for client in clients)
 
 
 def _attributed(
@@ -99,6 +117,7 @@ def _attributed(
     jobs: Collection[OfflineJob],
     lookup: Lookup,
     before: Mapping[int, GpuProcess],
+    workloads: Workloads,
 ) -> GpuProcess:
     identity = lookup(client.pid)
     if identity is None:
@@ -116,6 +135,7 @@ def _attributed(
         identity.started_ticks,
         identity.name,
         identity.cgroup,
+        workloads(identity.container) if side is Side.ONLINE else "",
     )
 
 
@@ -131,6 +151,7 @@ def _remembered(client: Client, last: GpuProcess | None) -> GpuProcess:
         last.started_ticks,
         last.name,
         last.cgroup,
+        last.workload,
     )
 
 

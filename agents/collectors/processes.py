@@ -13,7 +13,9 @@ from agents.collectors.attribution import (
     Lookup,
     OfflineJob,
     ProcessIdentity,
+    Workloads,
     attributed,
+    nobody,
 )
 from agents.collectors.base import Finding, Findings
 from agents.collectors.nvml import Nvml, Trouble, clients
@@ -45,8 +47,10 @@ class ProcessSource:
         jobs: Jobs,
         mps: MpsClients | None = None,
         lookup: Lookup = procfs.identity,
+        workloads: Workloads = nobody,
     ) -> None:
-        self._nvml, self._jobs, self._mps, self._lookup = nvml, jobs, mps, lookup
+        self._nvml, self._jobs, self._mps = nvml, jobs, mps
+        self._lookup, self._workloads = lookup, workloads
         self._before: dict[str, dict[int, GpuProcess]] = {}
 
     def look(self, now: float) -> Findings:
@@ -79,7 +83,7 @@ class ProcessSource:
     def _attributed(
         self, uuid: str, listed: Sequence[Client], jobs: Sequence[OfflineJob], lookup: Lookup
     ) -> tuple[GpuProcess, ...]:
-        processes = attributed(listed, jobs, lookup, self._before.get(uuid))
+        processes = attributed(listed, jobs, lookup, self._before.get(uuid), self._workloads)
         self._before[uuid] = {process.pid: process for process in processes}
         return processes
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from agents.collectors.attribution import ProcessIdentity
+from agents.kubernetes import cgroups
 
 PROC: Final = Path("/proc")
 
@@ -19,13 +21,13 @@ def identity(pid: int, proc: Path = PROC) -> ProcessIdentity | None:
     directory = proc / str(pid)
     try:
         stat = (directory / "stat").read_text(errors="replace")
-        cgroup = _cgroup((directory / "cgroup").read_text(errors="replace"))
-        return _identity(pid, stat, cgroup)
+        paths = _paths((directory / "cgroup").read_text(errors="replace"))
+        return _identity(pid, stat, paths)
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _identity(pid: int, stat: str, cgroup: str) -> ProcessIdentity:
+def _identity(pid: int, stat: str, paths: Sequence[str]) -> ProcessIdentity:
     """The name in parentheses may hold anything, so the fields are counted from its end."""
     opening, closing = stat.index("("), stat.rindex(")")
     fields = stat[closing + 2 :].split()
@@ -35,13 +37,12 @@ def _identity(pid: int, stat: str, cgroup: str) -> ProcessIdentity:
         parent_pid=int(fields[1]),
         session=int(fields[3]),
         name=stat[opening + 1 : closing],
-        cgroup=cgroup,
+        cgroup=next((path for path in paths if path not in ("", "/")), paths[0]),
+        container=cgroups.container(paths),
     )
 
 
-def _cgroup(text: str) -> str:
-    """The path in the one hierarchy of version 2, else in the first one of version 1 that says
-    more than the root."""
+def _paths(text: str) -> tuple[str, ...]:
+    """That in the one hierarchy of version 2, "" where there is none, then those of version 1."""
     paths = dict(line.split(":", 2)[::2] for line in text.splitlines() if line.count(":") >= 2)
-    unified = paths.pop("0", "")
-    return next((path for path in (unified, *paths.values()) if path not in ("", "/")), unified)
+    return (paths.pop("0", ""), *paths.values())

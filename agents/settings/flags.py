@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,17 +101,27 @@ def _add(group: argparse._ActionsContainer, setting: Setting) -> None:
 def state_dir_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
     """Where the agent of these settings keeps its state, whatever else is wrong with them. Raises
     CannotRun when the file cannot be read."""
-    return _alone(options, "state_dir", environment).state_dir
+    return _alone(options, ["state_dir"], environment).state_dir
 
 
 def credentials_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
     """Likewise, where it looks for what `enrol` wrote."""
-    return _alone(options, "credentials", environment).credentials
+    return _alone(options, ["credentials"], environment).credentials
 
 
-def _alone(options: argparse.Namespace, name: str, environment: Mapping[str, str]) -> Config:
+def kubernetes_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Config:
+    """Likewise, how it reaches the Kubernetes API."""
+    return _alone(options, KUBERNETES, environment)
+
+
+KUBERNETES: Final = ("node", *(name for name in SETTINGS if name.startswith("kubernetes")))
+
+
+def _alone(
+    options: argparse.Namespace, names: Collection[str], environment: Mapping[str, str]
+) -> Config:
     """A command's other flags may have the names of settings, and another meaning."""
-    given = {key: value for key, value in vars(options).items() if key in ("config", name)}
+    given = {key: value for key, value in vars(options).items() if key in ("config", *names)}
     return gather(argparse.Namespace(**given), environment).config
 
 

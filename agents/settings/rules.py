@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.config import Config, GpuValues
+from agents.kubernetes import address
 from agents.wire.names import RuntimeKind
 
 
@@ -81,6 +82,18 @@ RUNNING: Final = (
         "gpus dcgm recording",
         lambda it: not _is_real(it) and bool(it.dcgm or it.recording is not None),
         "--dcgm and --recording are for real GPUs: give --gpus",
+    ),
+    _rule(
+        "kubernetes",
+        lambda it: (
+            it.kubernetes not in ("", address.IN_CLUSTER) and not address.is_safe(it.kubernetes)
+        ),
+        "--kubernetes must be in-cluster or an https:// address (http:// on this machine alone)",
+    ),
+    _rule(
+        "kubernetes gpus",
+        lambda it: bool(it.kubernetes) and it.gpus is not GpuValues.NVML,
+        "--kubernetes names the processes of real GPUs: give --gpus nvml",
     ),
     _rule(
         "faults simulate",

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from agents.collectors.attribution import Side
 from agents.wire.names import GpuState, Phase, PlacementState, SharingMode, Signal
 
 FILE_NAME: Final = "status.json"
@@ -22,8 +23,22 @@ class SignalView(msgspec.Struct, frozen=True):
     why: str = ""
 
 
+class ProcessView(msgspec.Struct, frozen=True):
+    """A process on a GPU: whose side it is on, and by which name people know it. `workload` is
+    the online pod, `placement_id` the job, "" where it is none."""
+
+    pid: int
+    side: Side
+    name: str
+    workload: str
+    placement_id: str
+    memory_bytes: int | None
+    mps: bool
+
+
 class GpuView(msgspec.Struct, frozen=True):
-    """One GPU. `since` is Unix time; `headroom_percent` the distance to the nearest threshold."""
+    """One GPU. `since` is Unix time; `headroom_percent` the distance to the nearest threshold.
+    `processes` None: nobody can list them."""
 
     index: int
     uuid: str
@@ -38,6 +53,7 @@ class GpuView(msgspec.Struct, frozen=True):
     cooldown_s: float
     degraded: tuple[Signal, ...]
     signals: tuple[SignalView, ...]
+    processes: tuple[ProcessView, ...] | None = None
 
 
 class SourceView(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agents.collectors.attribution import GpuProcess
 from agents.collectors.base import GpuReading, Look
 from agents.guard import Guard
 from agents.guest import Guest
@@ -18,6 +19,7 @@ from agents.status.snapshot import (
     LinkView,
     NodeView,
     PlacementView,
+    ProcessView,
     SignalView,
     SourceView,
     SpoolView,
@@ -58,9 +60,7 @@ def node(inside: Inside, link: Link | None, now: float, wall: float) -> NodeView
 
 
 def gpu(guard: Guard, now: float, wall: float) -> GpuView:
-    headroom, nearest = (
-        (None, None) if guard.policy is None else signals.headroom(guard.sample, guard.policy)
-    )
+    headroom, nearest = guard.headroom()
     inventory, monitor = guard.gpu.inventory, guard.monitor
     return GpuView(
         inventory.index,
@@ -76,6 +76,23 @@ def gpu(guard: Guard, now: float, wall: float) -> GpuView:
         monitor.cooldown_s,
         guard.degraded,
         () if guard.reading is None else _signals(guard.reading, now),
+        None if guard.reading is None else _processes(guard.reading),
+    )
+
+
+def _processes(reading: GpuReading) -> tuple[ProcessView, ...] | None:
+    return None if reading.processes is None else tuple(map(_process, reading.processes))
+
+
+def _process(one: GpuProcess) -> ProcessView:
+    return ProcessView(
+        one.pid,
+        one.side,
+        one.name,
+        one.workload,
+        one.placement_id or "",
+        one.memory_bytes,
+        one.mps,
     )
 
 

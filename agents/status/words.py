@@ -11,6 +11,7 @@ from agents.status.snapshot import (
     LinkView,
     NodeView,
     PlacementView,
+    ProcessView,
     SignalView,
     Snapshot,
     SourceView,
@@ -89,6 +90,8 @@ def _gpu(gpu: GpuView, wall: float) -> Iterator[str]:
         yield f"    {'degraded':17} missing {', '.join(gpu.degraded)}"
     for signal in gpu.signals:
         yield f"    {signal.signal:17} {_signal(signal)}"
+    for process in gpu.processes or ():
+        yield f"    {process.side:17} {_process(process)}"
 
 
 def _signal(signal: SignalView) -> str:
@@ -96,6 +99,13 @@ def _signal(signal: SignalView) -> str:
         return f"missing: {signal.why}"
     source = f"  {signal.source}, {_age(signal.age_s)}" if signal.source else ""
     return f"{_value(signal.signal, signal.value)}{source}"
+
+
+def _process(one: ProcessView) -> str:
+    whose = one.workload or one.placement_id
+    who = f"{whose}: {one.name}" if whose else one.name or "unknown"
+    memory = "memory unknown" if one.memory_bytes is None else _gib(one.memory_bytes)
+    return f"{who} (PID {one.pid}), {memory}{', MPS client' if one.mps else ''}"
 
 
 def _value(signal: Signal, value: float) -> str:
