@@ -289,6 +289,68 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             metavar="FILE",
         ),
     ] = None
+    inflight_cap: Annotated[
+        Annotated[int, Meta(ge=0, le=1_000_000)],
+        setting(
+            Group.HOW,
+            "a number of launches, 0 to 1000000",
+            "with xcuda: kernels of each process of a job that may wait on the GPU, where an online"
+            " kernel waits behind as many; 0: any number",
+            metavar="N",
+            unit="launches",
+        ),
+    ] = 1
+    job_user: Annotated[
+        str,
+        setting(
+            Group.HOW,
+            "the name of a user",
+            "with runtime process: jobs run as this user, for which the agent must be root; without"
+            " it they run as the agent does",
+            metavar="USER",
+        ),
+    ] = ""
+    job_dir: Annotated[
+        Path | None,
+        setting(
+            Group.HOW,
+            "the path of a directory",
+            "with runtime process: where jobs begin to work; without it where the agent does",
+            metavar="DIR",
+        ),
+    ] = None
+    job_log_bytes: Annotated[
+        Annotated[int, Meta(ge=4_096)],
+        setting(
+            Group.HOW,
+            "a number of bytes, at least 4096",
+            "with runtime process: how long the log of a job grows before it is moved aside, where"
+            " one more of that length is kept",
+            metavar="N",
+            unit="bytes",
+        ),
+    ] = 16 << 20
+    job_memory_bytes: Annotated[
+        Annotated[int, Meta(ge=16 << 20)] | None,
+        setting(
+            Group.HOW,
+            "a number of bytes, at least 16 MiB",
+            "with runtime process and control groups: host memory of one job; without it an equal"
+            " part, for each GPU, of 80 % of the host's",
+            metavar="N",
+            unit="bytes",
+        ),
+    ] = None
+    cgroup_root: Annotated[
+        Path | None,
+        setting(
+            Group.HOW,
+            "the path of a directory",
+            "with runtime process: the control group (version 2) in which each job gets its own;"
+            " without it the one that systemd delegates to the agent, where there is one",
+            metavar="DIR",
+        ),
+    ] = None
     restart_hooks: Annotated[
         Hooks,
         setting(

@@ -11,10 +11,9 @@ from pathlib import Path
 import msgspec
 
 from agents import off
+from agents.actuators import house
 from agents.actuators.base import Runtime
-from agents.actuators.process import ProcessSettings
 from agents.actuators.simulated import MirroredProcessRuntime, SimulatedRuntime
-from agents.actuators.xcuda import XcudaSettings
 from agents.berth import Berth, Equipment, need
 from agents.collectors.simulated import SimulatedCollector
 from agents.config import CannotRun, Config
@@ -94,13 +93,7 @@ class Fleet:
     def _runtime(self, node: ClusterNode) -> Runtime:
         if self._config.runtime is RuntimeKind.SIMULATED:
             return SimulatedRuntime(self.world, node.name)
-        settings = ProcessSettings(
-            self._config.state_dir / "jobs",
-            self._config.default_command,
-            self._config.lifeline_fd,
-            world_clock=self._config.clock,
-            xcuda=None if self._config.xcuda is None else XcudaSettings(self._config.xcuda),
-        )
+        settings = house.settings(self._config, len(node.gpus))
         uuids = {index: gpu.uuid for index, gpu in enumerate(node.gpus)}
         return MirroredProcessRuntime(settings, uuids, self.world, node.name)
 

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from agents import off
-from agents.actuators.process import ProcessRuntime, ProcessSettings
-from agents.actuators.xcuda import XcudaSettings
+from agents.actuators import house
+from agents.actuators.process import ProcessRuntime
 from agents.berth import Berth, Equipment, need
 from agents.collectors import dcgm
 from agents.collectors.attribution import OfflineJob
@@ -63,6 +63,7 @@ class Host:
             self._cards, self._collector = self._opened()
         except (Unavailable, OSError) as error:
             raise CannotRun(str(error)) from error
+        self._settings = house.settings(config, len(self._cards))
         self._berth = Berth(keys[name], config, state, self._equip)
         self.berths = {name: self._berth}
 
@@ -131,22 +132,20 @@ class Host:
         )
 
     def _new_runtime(self) -> ProcessRuntime:
-        library = self._config.xcuda
-        settings = ProcessSettings(
-            self._config.state_dir / "jobs",
-            self._config.default_command,
-            self._config.lifeline_fd,
-            xcuda=None if library is None else XcudaSettings(library),
-        )
         uuids = {card.index: card.uuid for card in self._cards}
         shared = any(uuid in self._daemons for uuid in uuids.values())
-        return ProcessRuntime(settings, uuids, self._daemons if shared else None)
+        return ProcessRuntime(self._settings, uuids, self._daemons if shared else None)
 
     def _mps(self) -> NodeMps:
         """Of the cards whose daemons are watched: none in a recording."""
         cards = {card.index: card for card in self._cards if card.uuid in self._daemons}
         hooks = RestartHooks(self._config.restart_hooks)
-        return NodeMps(cards, self._daemons.snapshot, lambda card: self._hands(card, hooks))
+        return NodeMps(
+            cards,
+            self._daemons.snapshot,
+            lambda card: self._hands(card, hooks),
+            job_uid=self._settings.job_uid,
+        )
 
     def _hands(self, card: Card, hooks: RestartHooks) -> GpuHands:
         return GpuHands(

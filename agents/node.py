@@ -126,6 +126,7 @@ class NodeAgent:
                 guest.placement.sm_share_percent,
                 guest.facts.pid,
                 guest.facts.started_ticks,
+                guest.facts.cgroup,
                 pids=guest.facts.pids,
             )
             for guest in self._guests
@@ -383,6 +384,7 @@ class NodeAgent:
             disabled_by_person=each.disabled,
             disable_reason="" if target is None else target.disabled_reason,
             mps_fault=each.terms.fault,
+            host_memory_short="" if guest is None else guest.facts.host_memory_short,
         )
 
 

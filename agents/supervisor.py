@@ -12,7 +12,10 @@ DIRECTORY holds `spec.json` (see `Spec`) and receives, in this order:
     claimed       written before the spawn: a directory that holds it is never run again
     started.json  {pid, pid_ticks, supervisor_pid, supervisor_ticks, at}
     exit.json     {code, at, why}; code is negative for a signal, None when the job never ran
-    log, log.1    what the job wrote, at most `log_bytes` in each
+    log, log.1    what the job wrote, about `log_bytes` in each; older lines are dropped
+
+The job runs in the cgroup and as the user that `spec.json` names. The supervisor stays outside of
+both: it is there to see when the kernel kills the job for memory.
 
 Signals: TERM is handed on to the job's process group; QUIT kills it. What lives on when the first
 process of the job has ended gets TERM, `straggler_grace_s`, then KILL. At the end of file of the
@@ -27,12 +30,12 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NoReturn, TypedDict
 
 ALREADY_RUN: Final = 75
 LOG_BYTES: Final = 16 << 20
@@ -40,12 +43,24 @@ LOG_CHECK_S: Final = 2.0
 KILL_AGAIN_S: Final = 1.0
 LOOK_S: Final = 0.02
 PR_SET_CHILD_SUBREAPER: Final = 36
+FALLOC_FL_COLLAPSE_RANGE: Final = 0x08
+CANNOT_RUN: Final = 127
+COPY_BYTES: Final = 1 << 20
 HANDED_ON: Final[dict[int, int]] = {signal.SIGTERM: signal.SIGTERM, signal.SIGQUIT: signal.SIGKILL}
+
+
+class User(TypedDict):
+    """Whom the job runs as; all of the groups."""
+
+    uid: int
+    gid: int
+    groups: list[int]
 
 
 class Spec(TypedDict):
     """What to run. `command` is a list of arguments, `environment` all of the variables.
-    `straggler_grace_s` is what processes that the job left behind have to end by themselves."""
+    `straggler_grace_s` is what processes that the job left behind have to end by themselves.
+    `cgroup` is the folder of the job's own group; `user` None: as the supervisor."""
 
     command: list[str]
     environment: dict[str, str]
@@ -53,10 +68,16 @@ class Spec(TypedDict):
     lifeline_grace_s: float
     straggler_grace_s: float
     log_bytes: int
+    cgroup: str | None
+    user: User | None
 
 
 class AlreadyRun(RuntimeError):
     """This directory's job runs, or has run: it is never run twice."""
+
+
+class CannotRun(RuntimeError):
+    """The job could not be made a process; the text says what failed, and why."""
 
 
 def main(arguments: list[str]) -> int:
@@ -106,9 +127,8 @@ class Supervision:
             signal.signal(caught, self._on_signal)
         try:
             self._pid = self._spawn()
-        except OSError as error:
-            command = self._spec["command"][0]
-            self._finish(127, f"cannot run {command}: {error.strerror}")
+        except CannotRun as failure:
+            self._finish(CANNOT_RUN, str(failure))
             return
         for number in self._early:
             self._signal_group(number)
@@ -118,29 +138,56 @@ class Supervision:
         self._finish(code, "lifeline" if self._kill_at is not None else "exited")
 
     def _spawn(self) -> int:
+        """The pid of the job, once it is the job: its command has taken the place of our copy.
+        Raises CannotRun."""
+        hearing, telling = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self._become_the_job(telling)
+        os.close(telling)
+        with os.fdopen(hearing) as report:
+            failed = report.read()
+        if failed:
+            os.waitpid(pid, 0)
+            raise CannotRun(failed)
+        return pid
+
+    def _become_the_job(self, telling: int) -> NoReturn:
+        """In the child. `telling` closes when the command runs, or takes what went wrong."""
+        for step, take in self._steps():
+            try:
+                take()
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else error
+                os.write(telling, f"cannot {step}: {reason}".encode())
+                break
+        os._exit(CANNOT_RUN)
+
+    def _steps(self) -> Iterator[tuple[str, Callable[[], object]]]:
+        """Each with its name, as it reads after "cannot". The group is entered first: whatever
+        the job takes is counted; the folder last, with no more rights than the job has."""
+        spec = self._spec
+        yield "be a session of its own", _start_session
+        if spec["cgroup"] is not None:
+            yield f"enter the group {spec['cgroup']}", lambda: _enter(Path(str(spec["cgroup"])))
+        yield "open its log", self._connect
+        if spec["user"] is not None:
+            user = spec["user"]
+            yield f"run as user {user['uid']}", lambda: _become(user)
+        yield f"work in {spec['working_directory']}", lambda: os.chdir(spec["working_directory"])
+        command, environment = spec["command"], spec["environment"]
+        yield f"run {command[0]}", lambda: os.execvpe(command[0], command, environment)  # noqa: S606
+
+    def _connect(self) -> None:
+        """Output goes straight into the file. The job keeps the lock as well: while a process of it
+        lives, nobody takes it for gone."""
         log = os.open(self._directory / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        # The job keeps the lock as well: while a process of it lives, nobody takes it for gone.
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         os.set_inheritable(self._lock, True)
         if self._lifeline is not None:
             os.set_inheritable(self._lifeline, False)
-        try:
-            os.chdir(self._spec["working_directory"])
-            return os.posix_spawnp(
-                self._spec["command"][0],
-                self._spec["command"],
-                self._spec["environment"],
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, nothing, 0),
-                    (os.POSIX_SPAWN_DUP2, log, 1),
-                    (os.POSIX_SPAWN_DUP2, log, 2),
-                ],
-                setsid=True,
-                setsigdef=[signal.SIGPIPE],
-            )
-        finally:
-            os.close(log)
-            os.close(nothing)
 
     def _write_started(self) -> None:
         started = {
@@ -198,11 +245,29 @@ class Supervision:
             self._kill_at = time.monotonic() + KILL_AGAIN_S
 
     def _bound_log(self) -> None:
-        """Moves a full log aside. The job appends, so cutting the file under it is safe."""
-        log = self._directory / "log"
-        if log.stat().st_size > self._spec["log_bytes"]:
-            shutil.copyfile(log, self._directory / "log.1")
-            os.truncate(log, 0)
+        """Moves a full log aside. The job goes on appending all the while.
+
+        Where the file system can take whole blocks from the front of a file (ext4, XFS), no byte
+        is lost. Elsewhere the file is cut right after its end was read: what is written between
+        these two calls is.
+        """
+        log = os.open(self._directory / "log", os.O_RDWR)
+        try:
+            if os.fstat(log).st_size > self._spec["log_bytes"]:
+                self._move_aside(log)
+        finally:
+            os.close(log)
+
+    def _move_aside(self, log: int) -> None:
+        block = os.fstatvfs(log).f_bsize
+        whole = os.fstat(log).st_size // block * block
+        draft = self._directory / "log.1.new"
+        with draft.open("wb") as aside:
+            _copy(log, aside.fileno(), whole)
+            if not (whole and _collapse(log, whole)):
+                _copy(log, aside.fileno())
+                os.truncate(log, 0)
+        draft.rename(self._directory / "log.1")
 
     def _on_signal(self, number: int, _frame: object) -> None:
         meant = HANDED_ON.get(number)
@@ -242,6 +307,41 @@ class Supervision:
 
     def _finish(self, code: int, why: str) -> None:
         write_durably(self._directory / "exit.json", {"code": code, "at": time.time(), "why": why})
+
+
+def _start_session() -> None:
+    os.setsid()
+    for caught in (signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(caught, signal.SIG_DFL)
+
+
+def _enter(cgroup: Path) -> None:
+    """0 stands for whoever writes it (cgroups(7))."""
+    (cgroup / "cgroup.procs").write_text("0")
+
+
+def _become(user: User) -> None:
+    os.setgroups(user["groups"])
+    os.setgid(user["gid"])
+    os.setuid(user["uid"])
+
+
+def _copy(source: int, target: int, limit: int | None = None) -> None:
+    """From where `source` stands to its end, or `limit` bytes."""
+    left = limit
+    while left is None or left > 0:
+        piece = os.read(source, COPY_BYTES if left is None else min(left, COPY_BYTES))
+        if not piece:
+            return
+        os.write(target, piece)
+        left = None if left is None else left - len(piece)
+
+
+def _collapse(file: int, length: int) -> bool:
+    """Takes `length` bytes (whole blocks) from the front; fallocate(2). False where it cannot."""
+    take = ctypes.CDLL(None).fallocate
+    take.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return bool(take(file, FALLOC_FL_COLLAPSE_RANGE, 0, length) == 0)
 
 
 def write_durably(path: Path, content: dict[str, Any]) -> None:

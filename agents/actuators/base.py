@@ -46,6 +46,9 @@ class JobFacts:
     Of a job under xCUDA: `frozen`, its launches are held; `pids`, its live processes that use
     CUDA; `coverage`, how many of those that use CUDA are under it; `unlimited`, why the job runs
     without limits, "" when it does not; `remarks`, what a person should know, a sentence each.
+
+    `host_memory_short`: why it must go before the kernel's OOM killer comes, "" when it need not.
+    `cgroup`: its own, as the kernel names it, "" without one.
     """
 
     condition: Condition
@@ -68,6 +71,8 @@ class JobFacts:
     coverage: tuple[int, int] | None = None
     unlimited: str = ""
     remarks: tuple[str, ...] = ()
+    host_memory_short: str = ""
+    cgroup: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ The contract with a job, all of it optional for the job:
 * TERM asks it to save its work at its next step boundary and to exit;
 * `MUXFLOW_RESUME_WORK_S` is the saved work it should go on from.
 
+Where the kernel offers control groups each job has one, and is stopped before its host memory runs
+out; elsewhere the host's own memory is watched.
+
 Where the node has libxcuda.so it is preloaded into every process of the job, which then keeps to
 the limits of its control block (docs/xcuda.md); without it nothing but MPS limits a job.
 """
@@ -19,17 +22,20 @@ import json
 import os
 import shutil
 import signal
+import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from agents import supervisor
-from agents.actuators import reins
+from agents.actuators import recipe, reins
 from agents.actuators.base import Capability, Clients, Condition, JobFacts, Limits, StartFailed
+from agents.actuators.lodging import Lodgings
+from agents.actuators.recipe import ProcessSettings
 from agents.actuators.statement import Statement
 from agents.actuators.xcuda import Leash, Leashes, XcudaSettings
 from agents.control_block import BlockError
@@ -37,9 +43,6 @@ from agents.mps import client
 from agents.wire import limits as bounds
 from agents.wire.messages import DesiredPlacement
 from agents.wire.names import Phase, RuntimeKind
-
-# What of the agent's own environment a job sees; secrets of the agent are not in it.
-INHERITED: Final = ("PATH", "HOME", "LANG", "USER", "TMPDIR", "LD_LIBRARY_PATH")
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -51,27 +54,8 @@ class Progress(msgspec.Struct, frozen=True):
     throughput: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessSettings:
-    """How this node runs processes.
-
-    `default_command` runs for a job that brings no command of its own. `lifeline_fd` is the
-    reading end of a pipe: when its last writer dies the jobs are stopped with `lifeline_grace_s`.
-    `world_clock` is told to the job: seconds of its world in one real second. `xcuda` None: jobs
-    run without limits of ours.
-    """
-
-    directory: Path
-    default_command: tuple[str, ...] = ()
-    lifeline_fd: int | None = None
-    lifeline_grace_s: float = 5.0
-    log_bytes: int = supervisor.LOG_BYTES
-    world_clock: float = 1.0
-    xcuda: XcudaSettings | None = None
-
-
-# Long enough to finish what is in flight on the GPU.
-STRAGGLER_GRACE_S: Final = bounds.QUIESCE_S + bounds.RELEASE_S + bounds.EXIT_S
+# A job may write anything there, or nothing to the point.
+PROGRESS_BYTES: Final = 64 << 10
 UNDER_XCUDA: Final = frozenset({Capability.FREEZE, Capability.DUTY, Capability.MEMORY_QUOTA})
 UNDER_MPS: Final = frozenset({Capability.SM_SHARE, Capability.TERMINATE_CLIENT})
 
@@ -100,6 +84,7 @@ class ProcessRuntime:
         self._supervisors: dict[str, int] = {}
         self._progress: dict[str, Progress] = {}
         self._signalled: set[str] = set()
+        self._lodgings = Lodgings(settings.groups, settings.memory_bytes)
 
     def start(self, placement: DesiredPlacement) -> None:
         command = placement.command or self._settings.default_command
@@ -108,13 +93,13 @@ class ProcessRuntime:
                 f"job {placement.job_name} has no command, and this node runs processes:"
                 " give the job a command, or the agent a --default-command"
             )
-        directory = self._directory(placement.placement_id)
         try:
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            directory = recipe.make_folder(self._settings, placement.placement_id)
             supervisor.write_durably(directory / "spec.json", dict(self._spec(placement, command)))
             self._supervisors[placement.placement_id] = self._launch(directory)
         except OSError as error:
-            raise StartFailed(f"cannot start a supervisor in {directory}: {error}") from error
+            where = self._directory(placement.placement_id)
+            raise StartFailed(f"cannot start a supervisor in {where}: {error}") from error
         except (BlockError, ValueError) as error:
             raise StartFailed(str(error)) from error
         self._placements[placement.placement_id] = placement
@@ -124,6 +109,7 @@ class ProcessRuntime:
         directory = self._directory(placement.placement_id)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._placements[placement.placement_id] = placement
+        self._lodgings.adopt(placement.placement_id, _cgroup(directory))
         if self._leashes is not None:
             self._leashes.adopt(placement, directory)
         with (directory / "lock").open("a") as lock:
@@ -135,6 +121,8 @@ class ProcessRuntime:
                 supervisor.write_durably(directory / "exit.json", _found_dead(directory))
 
     def observe(self, placement_id: str, now: float) -> JobFacts:
+        if self._lodgings.is_due(now):
+            self._lodgings.look(self._roots(), now)
         directory = self._directory(placement_id)
         started = _read(directory / "started.json")
         watched = self._watched(placement_id, directory, started)
@@ -144,7 +132,8 @@ class ProcessRuntime:
             return self._told(self._ended(ended, placement_id), placement_id, now)
         if started is None:
             return _not_yet(directory, watched)
-        if not watched and not _held(directory):
+        inhabited = watched or _held(directory) or self._lodgings.is_inhabited(placement_id)
+        if not inhabited:
             return JobFacts(Condition.VANISHED, why="its supervisor is gone with no exit status")
         if self._leashes is not None:
             root_pid = started["supervisor_pid" if watched else "pid"]
@@ -215,6 +204,7 @@ class ProcessRuntime:
 
     def kill(self, placement_id: str) -> None:
         self._signal(placement_id, signal.SIGQUIT, signal.SIGKILL)
+        self._lodgings.kill(placement_id)
 
     def forget(self, placement_id: str) -> None:
         launched = self._supervisors.pop(placement_id, None)
@@ -222,13 +212,15 @@ class ProcessRuntime:
             os.waitpid(launched, os.WNOHANG)
         self._progress.pop(placement_id, None)
         self._placements.pop(placement_id, None)
+        self._lodgings.adopt(placement_id, _cgroup(self._directory(placement_id)))
+        self._lodgings.forget(placement_id)
         self._signalled.discard(placement_id)
         if self._leashes is not None:
             self._leashes.forget(placement_id)
         shutil.rmtree(self._directory(placement_id), ignore_errors=True)
 
     def _directory(self, placement_id: str) -> Path:
-        return self._settings.directory / placement_id
+        return self._settings.folder(placement_id)
 
     def _leash(self, placement_id: str) -> Leash | None:
         return None if self._leashes is None else self._leashes.get(placement_id)
@@ -243,27 +235,11 @@ class ProcessRuntime:
         return frozenset().union(*self._clients.client_pids().values())
 
     def _spec(self, placement: DesiredPlacement, command: tuple[str, ...]) -> supervisor.Spec:
-        return {
-            "command": list(command),
-            "environment": self._environment(placement),
-            "working_directory": str(Path.cwd()),
-            "lifeline_grace_s": self._settings.lifeline_grace_s,
-            "straggler_grace_s": 0.0 if self._leashes is None else STRAGGLER_GRACE_S,
-            "log_bytes": self._settings.log_bytes,
-        }
-
-    def _environment(self, placement: DesiredPlacement) -> dict[str, str]:
-        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        told = {
-            "CUDA_VISIBLE_DEVICES": self._gpu_uuids[placement.gpu_index],
-            "MUXFLOW_PLACEMENT_ID": placement.placement_id,
-            "MUXFLOW_JOB": placement.job_name,
-            "MUXFLOW_PROGRESS": str(self._directory(placement.placement_id) / "progress.json"),
-            "MUXFLOW_WORK_S": str(placement.profile.work_s),
-            "MUXFLOW_RESUME_WORK_S": str(placement.resume_work_s),
-            "MUXFLOW_WORLD_CLOCK": str(self._settings.world_clock),
-        }
-        return inherited | told | self._mps(placement) | self._xcuda(placement)
+        """Raises OSError for a group, BlockError, and ValueError for limits of MPS."""
+        visible = {"CUDA_VISIBLE_DEVICES": self._gpu_uuids[placement.gpu_index]}
+        environment = visible | self._mps(placement) | self._xcuda(placement)
+        group = self._lodgings.create(placement.placement_id)
+        return recipe.spec(self._settings, placement, command, environment, group)
 
     def _mps(self, placement: DesiredPlacement) -> dict[str, str]:
         """Raises ValueError for limits that no client can be started with."""
@@ -277,7 +253,16 @@ class ProcessRuntime:
         """Raises BlockError."""
         if self._leashes is None:
             return {}
-        return self._leashes.create(placement, self._directory(placement.placement_id))
+        user = self._settings.user
+        directory = self._directory(placement.placement_id)
+        return self._leashes.create(placement, directory, None if user is None else user.uid)
+
+    def _roots(self) -> dict[str, int | None]:
+        """The first process of each job that has not ended."""
+        folders = {one: self._directory(one) for one in self._placements}
+        lasting = {one: it for one, it in folders.items() if not (it / "exit.json").exists()}
+        told = {one: _read(folder / "started.json") for one, folder in lasting.items()}
+        return {one: None if it is None else it["supervisor_pid"] for one, it in told.items()}
 
     def _launch(self, directory: Path) -> int:
         lifeline = self._settings.lifeline_fd
@@ -310,9 +295,14 @@ class ProcessRuntime:
         if ended["code"] is None:
             condition = Condition.VANISHED if ended["ran"] else Condition.NEVER_RAN
             return JobFacts(condition, why=ended["why"])
-        return self._with_progress(
-            JobFacts(Condition.EXITED, exit_code=ended["code"], why=ended["why"]), placement_id
+        killed = self._lodgings.leave(placement_id)
+        facts = JobFacts(
+            Condition.EXITED,
+            exit_code=ended["code"],
+            why=killed or ended["why"],
+            remarks=(killed,) if killed else (),
         )
+        return self._with_progress(facts, placement_id)
 
     def _alive(self, started: dict[str, Any], placement_id: str, *, unattended: bool) -> JobFacts:
         facts = JobFacts(
@@ -320,6 +310,8 @@ class ProcessRuntime:
             pid=started["pid"],
             unattended=unattended,
             started_ticks=started["pid_ticks"],
+            host_memory_short=self._lodgings.why_leave(placement_id),
+            cgroup=self._lodgings.cgroup(placement_id),
         )
         return self._with_progress(facts, placement_id)
 
@@ -343,7 +335,7 @@ class ProcessRuntime:
             pids=told.pids,
             coverage=leash.handshake.coverage(told.pids),
             unlimited=self._leashes.why_unlimited(placement_id, now) if self._leashes else "",
-            remarks=leash.remarks,
+            remarks=facts.remarks + leash.remarks,
         )
 
     def _with_progress(self, facts: JobFacts, placement_id: str) -> JobFacts:
@@ -361,9 +353,9 @@ class ProcessRuntime:
 
     def _read_progress(self, placement_id: str) -> Progress:
         """The last thing the job told that could be read; it may tell nonsense, or nothing."""
+        path = self._directory(placement_id) / recipe.OWN / "progress.json"
         with contextlib.suppress(OSError, msgspec.DecodeError):
-            body = (self._directory(placement_id) / "progress.json").read_bytes()
-            self._progress[placement_id] = msgspec.json.decode(body, type=Progress)
+            self._progress[placement_id] = msgspec.json.decode(_read_own(path), type=Progress)
         return self._progress.get(placement_id, Progress())
 
     def _signal(self, placement_id: str, to_supervisor: int, to_group: int) -> None:
@@ -395,6 +387,23 @@ def _read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     return content
+
+
+def _cgroup(directory: Path) -> str | None:
+    """Where the job was started in, whatever the settings say by now."""
+    spec = _read(directory / "spec.json") or {}
+    path: str | None = spec.get("cgroup")
+    return path
+
+
+def _read_own(path: Path) -> bytes:
+    """A small file of the job's own: neither a link to another nor a pipe that holds us up. Raises
+    OSError."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(file, PROGRESS_BYTES) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    finally:
+        os.close(file)
 
 
 def _supervised(directory: Path, started: dict[str, Any] | None) -> bool:

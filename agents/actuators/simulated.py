@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agents.actuators.base import Capability, Condition, JobFacts, Limits, StartFailed
-from agents.actuators.process import ProcessRuntime, ProcessSettings
+from agents.actuators.process import ProcessRuntime
+from agents.actuators.recipe import ProcessSettings
 from agents.contention.world import GpuTaken, UnknownPlacement
 from agents.wire.messages import DesiredPlacement
 from agents.wire.names import RuntimeKind

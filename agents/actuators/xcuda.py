@@ -143,8 +143,11 @@ class Leashes:
         self._family: tuple[float, Children] | None = None
         self._shaken: dict[str, float] = {}
 
-    def create(self, placement: DesiredPlacement, directory: Path) -> dict[str, str]:
-        """Makes the block; the environment that puts a job on it. Raises BlockError."""
+    def create(
+        self, placement: DesiredPlacement, directory: Path, job_uid: int | None = None
+    ) -> dict[str, str]:
+        """Makes the block; the environment that puts a job on it. `job_uid` None: the job runs as
+        the agent does. Raises BlockError."""
         if not self.settings.library.is_file():
             raise BlockError(
                 f"{self.settings.library} is not there: install it, or run the agent without it."
@@ -154,7 +157,10 @@ class Leashes:
             directory / FOLDER,
             reins.generation_of(placement.placement_id),
             reins.for_each(limits, 1),
+            job_uid=job_uid,
         )
+        if job_uid is not None:
+            (directory / FOLDER).chmod(0o711)
         self._leashes[placement.placement_id] = Leash(block, limits)
         return self.settings.environment(directory)
 

@@ -79,6 +79,15 @@ RUNNING: Final = (
         "--xcuda is for jobs that are processes: give --runtime process",
     ),
     _rule(
+        "job_user job_dir job_memory_bytes cgroup_root runtime",
+        lambda it: (
+            it.runtime is not RuntimeKind.PROCESS
+            and any((it.job_user, it.job_dir, it.job_memory_bytes, it.cgroup_root))
+        ),
+        "--job-user, --job-dir, --job-memory-bytes and --cgroup-root are for jobs that are"
+        " processes: give --runtime process",
+    ),
+    _rule(
         "gpus dcgm recording",
         lambda it: not _is_real(it) and bool(it.dcgm or it.recording is not None),
         "--dcgm and --recording are for real GPUs: give --gpus",

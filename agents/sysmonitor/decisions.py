@@ -86,7 +86,7 @@ def fault_in(view: View) -> Cause | None:
     if view.facts.mps_fault:
         return Cause("the MPS server is in FAULT: every client of this GPU was hit")
     if view.facts.host_memory_short:
-        return Cause("the host is short of memory")
+        return Cause(view.facts.host_memory_short)
     if (xid := _xid(view, gravity=1)) is not None:
         return Cause(f"XID {xid:.0f}: a client of this GPU faulted", Signal.XID, xid)
     return None

@@ -20,7 +20,8 @@ class Facts:
 
     `offline_memory_returned`: no byte of offline work is left on the card. `online_present`: some
     process that is not ours runs on it. A hardware quarantine lifts when `disabled_by_person` has
-    been true and turns false. `memory_is_new`: the memory of this sample was read after that of
+    been true and turns false. `host_memory_short`: why the job must go for the sake of the host's
+    memory, "" when it need not. `memory_is_new`: the memory of this sample was read after that of
     the one before, not shown again because its source is late.
     """
 
@@ -30,7 +31,7 @@ class Facts:
     disabled_by_person: bool = False
     disable_reason: str = ""
     mps_fault: bool = False
-    host_memory_short: bool = False
+    host_memory_short: str = ""
     memory_is_new: bool = True
 
 

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from agents.actuators.base import Condition
-from agents.actuators.process import ProcessRuntime, ProcessSettings
+from agents.actuators.process import ProcessRuntime
+from agents.actuators.recipe import ProcessSettings
 from agents.actuators.xcuda import XcudaSettings
 from tests.agents.cast import PLACEMENT_ID, placement
 from tests.agents.xcuda.running import BUILD, Server, build, can_build

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from agents.actuators.base import Condition, StartFailed
-from agents.actuators.process import ProcessRuntime, ProcessSettings
+from agents.actuators.process import ProcessRuntime
+from agents.actuators.recipe import ProcessSettings
 from agents.stub import trainer
 from tests.agents.cast import placement
 

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from agents.actuators.base import Condition, StartFailed
-from agents.actuators.process import ProcessRuntime, ProcessSettings
+from agents.actuators.process import ProcessRuntime
+from agents.actuators.recipe import ProcessSettings
 from agents.actuators.xcuda import XcudaSettings
 from agents.control_block import Mode
 from agents.wire.names import Checkpoint

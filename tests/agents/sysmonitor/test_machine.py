@@ -302,7 +302,7 @@ def test_what_is_missing_is_named():
     ("fault", "sample", "at_once"),
     [
         (Facts(offline_present=True, mps_fault=True), {}, True),
-        (Facts(offline_present=True, host_memory_short=True), {}, False),
+        (Facts(offline_present=True, host_memory_short="it holds too much"), {}, False),
         (SHARED, {"xid": 31.0}, True),
     ],
     ids=["MPS in FAULT", "host memory", "an illegal access"],

@@ -1,0 +1,104 @@
+"""What the host gives each job of a node, and why it must give it back: groups and memory.
+
+Looked at once a second. Without groups a job is bounded by nothing, and only the host's own
+shortage is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from agents.actuators import cgroup, family, memory, pressure
+from agents.actuators.cgroup import Group, Groups
+from agents.actuators.family import PROC
+from agents.actuators.pressure import Pressure
+
+LOOK_S: Final = 1.0
+
+
+class Lodgings:
+    """Of all jobs of this node, by placement."""
+
+    def __init__(self, groups: Groups | None, memory_bytes: int, proc: Path = PROC) -> None:
+        """`memory_bytes`: of each job, where there are `groups`."""
+        self._new_groups, self._memory_bytes, self._proc = groups, memory_bytes, proc
+        self._groups: dict[str, Group] = {}
+        # What the kernel did to ended jobs for want of memory: kept, as their groups go.
+        self._kills: dict[str, str] = {}
+        self._pressure = Pressure()
+        self._looked_at = float("-inf")
+
+    def create(self, placement_id: str) -> Path | None:
+        """The folder of its group, None where there are none. Raises OSError."""
+        if self._new_groups is None:
+            return None
+        group = self._new_groups.create(placement_id, self._memory_bytes)
+        self._groups[placement_id] = group
+        return group.path
+
+    def adopt(self, placement_id: str, path: str | None) -> None:
+        """The one that it was started in; `path` None: in none."""
+        if path is not None:
+            self._groups[placement_id] = Group(Path(path))
+
+    def is_due(self, now: float) -> bool:
+        return not 0.0 <= now - self._looked_at < LOOK_S
+
+    def look(self, roots: Mapping[str, int | None], now: float) -> None:
+        """`roots`: the first process of each job that has not ended, where it is known."""
+        self._looked_at = now
+        read = {one: self._groups[one].read() for one in roots if one in self._groups}
+        groups = {one: told for one, told in read.items() if told is not None}
+        host = memory.host_memory(self._proc)
+        held = dict.fromkeys(roots, 0) | {one: told.used_bytes for one, told in groups.items()}
+        if pressure.host_short(host):
+            held |= self._resident({one: roots[one] for one in roots.keys() - groups.keys()})
+        self._pressure = pressure.step(self._pressure, groups, held, host, now)
+
+    def why_leave(self, placement_id: str) -> str:
+        """Why the job must go for the sake of host memory, "" when it need not."""
+        return self._pressure.must_go.get(placement_id, "")
+
+    def cgroup(self, placement_id: str) -> str:
+        """As the kernel names it, "" without one."""
+        group = self._groups.get(placement_id)
+        return "" if group is None else cgroup.named(group)
+
+    def is_inhabited(self, placement_id: str) -> bool:
+        """Whether a process is known to live in its group."""
+        group = self._groups.get(placement_id)
+        return group is not None and group.populated
+
+    def kill(self, placement_id: str) -> None:
+        if group := self._groups.get(placement_id):
+            group.kill()
+
+    def leave(self, placement_id: str) -> str:
+        """The job has ended: its group goes, with the next look if not at once. What the kernel did
+        to it for want of memory, "" for nothing."""
+        group = self._groups.get(placement_id)
+        if group is not None:
+            told = group.read()
+            if placement_id not in self._kills and told is not None:
+                self._kills[placement_id] = pressure.oom(told)
+            if group.remove():
+                del self._groups[placement_id]
+        return self._kills.get(placement_id, "")
+
+    def forget(self, placement_id: str) -> None:
+        self.leave(placement_id)
+        self._groups.pop(placement_id, None)
+        self._kills.pop(placement_id, None)
+
+    def _resident(self, roots: Mapping[str, int | None]) -> dict[str, int]:
+        """A look at every process of these jobs; only when it matters who holds most."""
+        children = family.children(self._proc)
+        held = {}
+        for placement_id, root in roots.items():
+            if root is not None:
+                everybody = family.descendants(root, children) | {root}
+                pids = (memory.resident_bytes(pid, self._proc) for pid in everybody)
+                held[placement_id] = sum(pids)
+        return held
