@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
+import time
 from collections.abc import Mapping, Sequence
 
 from agents import off
 from agents.actuators import house
 from agents.actuators.process import ProcessRuntime
-from agents.berth import Berth, Equipment, need
+from agents.berth import Berth, Equipment, boot_id, need
 from agents.collectors import dcgm
-from agents.collectors.attribution import OfflineJob
+from agents.collectors.attribution import OfflineJob, nobody
 from agents.collectors.base import Collector, Source, Unavailable
 from agents.collectors.card import Card, judged
 from agents.collectors.gpm import GpmSource
@@ -22,11 +24,15 @@ from agents.collectors.services import ServiceSource
 from agents.collectors.xcuda import Block, XcudaSource
 from agents.config import CannotRun, Config, GpuValues
 from agents.guard import Gpu
+from agents.kubernetes import source as kubernetes
+from agents.kubernetes.source import KubernetesSource
 from agents.mps import daemons
 from agents.mps.daemons import Daemons, GpuHands
 from agents.mps.hooks import RestartHooks
+from agents.mps.keep import Keep
 from agents.mps.side import NodeMps
 from agents.mps.unit import place_of
+from agents.mps.witnesses import Witnesses
 from agents.state import StateFile
 from agents.wire.credentials import Credentials
 from agents.wire.messages import DesiredService
@@ -54,6 +60,8 @@ class Host:
         need([name], keys, config.credentials)
         self.switch = off.Switch()
         self._config = config
+        self._keep = Keep(state, name, boot_id(config.runtime))
+        self._witnesses = Witnesses()
         self._jobs: Sequence[OfflineJob] = ()
         self._services: Sequence[DesiredService] = ()
         self._daemons = Daemons(())
@@ -80,6 +88,7 @@ class Host:
             self._services = self._berth.agent.services()
         if self._runtime is not None:
             told = self._runtime.statements()
+            self._witnesses.note(told, time.time())
             self._blocks = [Block(one, gpu, said) for one, (gpu, said) in told.items()]
 
     def read_switch(self) -> None:
@@ -113,19 +122,27 @@ class Host:
             lanes.append([dcgm.source(self._config.dcgm)])
         if not all(card.gpm for card in cards):
             lanes.append([PcieSource(nvml)])
-        lanes.append([ProcessSource(nvml, lambda: self._jobs, self._daemons)])
+        pods = kubernetes.source(self._config) if self._config.kubernetes else None
+        lanes.append([self._processes(nvml, pods)])
+        if pods is not None:
+            lanes.append([pods])
         if self._config.xcuda is not None:
             lanes.append([XcudaSource(lambda: self._blocks, uuids)])
         lanes.append([ServiceSource(lambda: self._services, uuids)])
         return lanes
+
+    def _processes(self, nvml: Nvml, pods: KubernetesSource | None) -> ProcessSource:
+        workloads = nobody if pods is None else pods.workload
+        return ProcessSource(nvml, lambda: self._jobs, self._daemons, workloads=workloads)
 
     def _shares(self) -> Mapping[str, float]:
         return {job.placement_id: job.sm_share_percent for job in self._jobs}
 
     def _equip(self) -> Equipment:
         self._runtime = self._new_runtime()
+        ceiling = self._config.sharing_ceiling
         return Equipment(
-            tuple(Gpu(card.inventory, card.facts) for card in self._cards),
+            tuple(Gpu(card.inventory, card.facts, ceiling) for card in self._cards),
             self._collector,
             self._runtime,
             self._mps(),
@@ -145,6 +162,8 @@ class Host:
             self._daemons.snapshot,
             lambda card: self._hands(card, hooks),
             job_uid=self._settings.job_uid,
+            witnesses=self._witnesses.of_gpu,
+            keep=self._keep,
         )
 
     def _hands(self, card: Card, hooks: RestartHooks) -> GpuHands:

@@ -1,7 +1,7 @@
 """Just enough of the CUDA driver, through ctypes, for the programs of the demo's real node.
 
-`STUB_MPS`, `STUB_GPUS` and `STUB_TIME` must be set before a `Gpu` is made: the stand-in driver
-reads them when it is loaded. `shared_gpus` sets them from what an MPS client is given anyway.
+The stand-in driver reads its settings when it is loaded, so they must be set before a `Gpu` is
+made; `join_shared_gpus` takes them from what an MPS client is given anyway.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 LIBRARY: Final = "libcuda.so.1"
-GPUS: Final = 2
 # In the folder that holds the daemons' folders.
 SHARED_FILE: Final = "gpu"
+MOST_GPUS: Final = "16"
 
 
 class CudaError(RuntimeError):
@@ -25,14 +25,10 @@ class CudaError(RuntimeError):
         self.code = code
 
 
-def shared_gpus(mps_dir: Path) -> dict[str, str]:
-    """The environment that puts a process on the simulated GPUs of this node."""
-    return {"STUB_MPS": str(mps_dir / SHARED_FILE), "STUB_GPUS": str(GPUS), "STUB_TIME": "1"}
-
-
 def join_shared_gpus() -> None:
     """For a client that knows nothing but the pipe directory of its daemon, as a job does."""
-    os.environ.update(shared_gpus(Path(os.environ["CUDA_MPS_PIPE_DIRECTORY"]).parents[1]))
+    shared = Path(os.environ["CUDA_MPS_PIPE_DIRECTORY"]).parents[1] / SHARED_FILE
+    os.environ.update({"STUB_MPS": str(shared), "STUB_GPUS": MOST_GPUS, "STUB_TIME": "1"})
 
 
 class Gpu:

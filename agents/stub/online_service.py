@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Final
 
-from agents.stub.cuda import CudaError, Gpu
+from agents.stub.cuda import CudaError, Gpu, join_shared_gpus
 
 KERNEL: Final = "serve_2000us"
 KERNELS, BLOCKS = 5, 400
@@ -22,6 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--memory-bytes", type=int, default=1 << 20)
     chosen = parser.parse_args()
+    join_shared_gpus()
     try:
         gpu = Gpu()
         gpu.allocate(chosen.memory_bytes)

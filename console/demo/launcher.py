@@ -25,8 +25,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from console.demo.embedded import redis_server
+from console.demo.embedded import free_port, redis_server
 from console.demo.processes import PYTHON, Child, die_with_parent
+from console.demo.real_node import RealNode, why_without_xcuda
 
 START_TIMEOUT_S = 90.0
 BACKLOG = 128
@@ -81,9 +82,11 @@ class Launcher:
         os.environ.update(self._environment())
         self._add_redis()
         say("preparing the database and the cluster")
+        self._hold_node_17()
         self._prepare()
-        self.children += [self._worker(), self._beat(), self._fleet(), self._real_node()]
-        for child in self.children[-4:]:
+        behind = [self._worker(), self._beat(), self._fleet(), *self._node_17()]
+        self.children += behind
+        for child in behind:
             child.start()
         say("starting worker, beat and 17 node agents")
         self._wait(self._all_ready, "worker, beat or an agent has not reported")
@@ -112,6 +115,7 @@ class Launcher:
             "MUXFLOW_DEMO": "1",
             "MUXFLOW_VAR_DIR": str(self.folder),
             "MUXFLOW_DEMO_FAULTS": str(self.folder / "faults.sock"),
+            "MUXFLOW_DEMO_LAB": str(self.folder / "lab.sock"),
             "MUXFLOW_LOG_LEVEL": "WARNING",
             "DATABASE_URL": f"sqlite:///{self.database}",
             "PORT": str(self.port),
@@ -140,18 +144,29 @@ class Launcher:
 
     def _prepare(self) -> None:
         """Migrate and seed once per version of the code, then only copy the result."""
-        template = self.folder / f"template-{code_stamp(self.root)}.sqlite3"
+        kind = "mps" if self.real.under_mps else "plain"
+        template = self.folder / f"template-{kind}-{code_stamp(self.root)}.sqlite3"
         if not template.exists():
             for old in self.folder.glob("template-*"):
                 old.unlink()
             self._run("write_cluster", *self._agent("--write-cluster", str(self.cluster)))
-            self._run("prepare", PYTHON, "manage.py", "demo_prepare", str(self.cluster))
+            gpus = self._run("gpus", *self.real.gpus()).split() if self.real.under_mps else []
+            self._run("prepare", PYTHON, "manage.py", "demo_prepare", str(self.cluster), *gpus)
             copy_database(self.database, template)
         copy_database(template, self.database)
+        if self.real.under_mps:
+            self.real.tell_metrics(self.database)
 
-    def _run(self, name: str, *command: str) -> None:
+    def _run(self, name: str, *command: str) -> str:
+        """What it printed."""
+        environment = self.real.environment() if self.real.under_mps else {}
         done = subprocess.run(
-            command, cwd=self.root, capture_output=True, text=True, preexec_fn=die_with_parent
+            command,
+            cwd=self.root,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            preexec_fn=die_with_parent,
         )
         if self.stopping:
             raise CannotStart("Stopped before everything was up.")
@@ -160,6 +175,7 @@ class Launcher:
                 f"The step {name} of the demo failed: {last_line(done.stderr or done.stdout)}"
                 " Run `make clean`, then `make demo` again."
             )
+        return done.stdout
 
     def _wait(self, met: Callable[[], bool], late: str) -> None:
         until = time.monotonic() + START_TIMEOUT_S
@@ -236,22 +252,35 @@ class Launcher:
             ),
         )
 
-    def _real_node(self) -> Child:
-        """Node 17: its jobs are real child processes, held by a pipe that ends with us."""
+    def _hold_node_17(self) -> None:
+        """Its jobs are real child processes, held by a pipe that ends with us."""
         self._lifeline = os.pipe()
         os.set_inheritable(self._lifeline[1], False)
-        return self._child(
-            "node-17",
-            *(PYTHON, "-m", "agents", "--node", "node-17", "--runtime", "process"),
-            *("--cluster", str(self.cluster), "--console", self.agent_url),
-            *("--credentials", str(self.folder / "node-17.json")),
-            *("--state-dir", str(self.folder / "state/node-17")),
-            *("--lifeline-fd", str(self._lifeline[0])),
-            *("--clock", SHORT_PERIODS["MUXFLOW_WORLD_CLOCK"]),
-            # For a job of the ordinary queue that is placed here: those bring no program.
-            *("--default-command", f"{PYTHON} -m agents.stub.trainer"),
-            pass_fds=(self._lifeline[0],),
+        build = self.root / "build/xcuda"
+        missing = why_without_xcuda(build)
+        os.environ["MUXFLOW_DEMO_WITHOUT_XCUDA"] = missing
+        self.real = RealNode(
+            build,
+            self.folder,
+            self.agent_url,
+            SHORT_PERIODS["MUXFLOW_WORLD_CLOCK"],
+            self._lifeline[0],
+            free_port(),
+            under_mps=not missing,
         )
+        if missing:
+            say(missing)
+        else:
+            self.real.mps_dir.mkdir(parents=True)
+
+    def _node_17(self) -> list[Child]:
+        """The agent, after what it finds on its machine."""
+        agent = self._child("node-17", *self.real.agent(), pass_fds=(self._lifeline[0],))
+        if not self.real.under_mps:
+            return [agent]
+        lab = self._child("lab", *self.real.lab())
+        agent.env = lab.env = self.real.environment()
+        return [lab, agent]
 
     # --- run and stop -----------------------------------------------------------------
 
@@ -281,7 +310,7 @@ class Launcher:
         """The pages first, then what works behind them, Redis last."""
         say("stopping")
         self.listener.close()
-        order = ["story", "web", "beat", "worker", "fleet", "node-17", "redis"]
+        order = ["story", "web", "beat", "worker", "fleet", "node-17", "lab", "redis"]
         children = sorted(self.children, key=lambda child: order.index(child.name))
         front, back = children[:-1], children[-1:]
         for group in (front, back):

@@ -47,5 +47,9 @@ def create(password: str) -> None:
 
 def with_role(role: str) -> User | None:
     """The demo's person for this role, or None when there is no such role."""
-    username = next((person.username for person in CAST if person.role == role), None)
-    return User.objects.filter(username=username).first() if username else None
+    return User.objects.filter(username=username(role)).first()
+
+
+def username(role: str) -> str:
+    """Of the demo's person for this role, "" when there is no such role."""
+    return next((person.username for person in CAST if person.role == role), "")

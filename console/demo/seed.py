@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
 from django.db.models import QuerySet
 
 from agents.wire import cluster as cluster_file
 from agents.wire import credentials
 from agents.wire.names import SharingMode
+from console.accounts.models import User
 from console.audit.services import system
 from console.demo import people
-from console.demo.cluster import CAMPAIGN_PRIORITY, REAL_NODE, staged
+from console.demo.cluster import (
+    CAMPAIGN_PRIORITY,
+    CAREFUL_FAMILY,
+    CARELESS_FAMILY,
+    PROCESS_FAMILY,
+    REAL_NODE,
+    REAL_POOL,
+    staged,
+)
 from console.inventory import enrolment, imports
-from console.inventory.models import Node
+from console.inventory.models import Node, Pool
+from console.policies import rules
 from console.policies import services as policies
+from console.policies.models import Policy
 from console.workloads import services as workloads
 from console.workloads.models import OfflineJob
 
@@ -25,13 +38,28 @@ URGENT_IN = 10
 PROCESSES_WAITING = 4
 
 
-def everything(path: Path, folder: Path, password: str, now: datetime) -> None:
+def everything(
+    path: Path, folder: Path, password: str, now: datetime, gpu_uuids: Sequence[str] = ()
+) -> None:
+    """`gpu_uuids` are those of node 17's stand-in GPUs."""
     people.create(password)
-    cluster = staged(cluster_file.decode(path.read_bytes()))
+    cluster = staged(cluster_file.decode(path.read_bytes()), gpu_uuids)
     path.write_bytes(cluster_file.encode(cluster))
     imports.import_cluster(cluster, actor=system("demo"), now=now, mode=SharingMode.OBSERVE)
     policies.ensure_defaults(now, demo=True)
+    if gpu_uuids:
+        _let_jobs_run_unlimited(REAL_POOL, now)
     _enrol(folder)
+
+
+def _let_jobs_run_unlimited(pool: str, now: datetime) -> None:
+    """In this pool alone, so that it can be seen what xCUDA is good for."""
+    policy = Policy.objects.create(name=pool.capitalize(), slug=pool)
+    Pool.objects.filter(name=pool).update(policy=policy)
+    balanced = rules.presets(demo=True)[policies.DEFAULT]
+    body = msgspec.structs.replace(balanced, allow_unlimited_jobs=True)
+    admin = User.objects.get(username=people.username("admin"))
+    policies.save_version(policy, body, admin, "To see what a job without xCUDA does", now)
 
 
 def _enrol(folder: Path) -> None:
@@ -53,9 +81,13 @@ def refill_queue(count: int, now: datetime) -> None:
     urgent = count // URGENT_IN
     _resubmit(simulated.filter(priority__gte=CAMPAIGN_PRIORITY), urgent, now)
     _resubmit(simulated.exclude(priority__gte=CAMPAIGN_PRIORITY), count - urgent, now)
-    processes = OfflineJob.objects.exclude(command=[])
-    waiting = processes.filter(state=OfflineJob.State.QUEUED).count()
-    _resubmit(processes, PROCESSES_WAITING - waiting, now)
+    for family in (PROCESS_FAMILY, CAREFUL_FAMILY, CARELESS_FAMILY):
+        _keep_waiting(OfflineJob.objects.filter(name__startswith=f"{family}-"), now)
+
+
+def _keep_waiting(family: QuerySet[OfflineJob], now: datetime) -> None:
+    waiting = family.filter(state=OfflineJob.State.QUEUED).count()
+    _resubmit(family, PROCESSES_WAITING - waiting, now)
 
 
 def _resubmit(like: QuerySet[OfflineJob], count: int, now: datetime) -> None:

@@ -1,10 +1,11 @@
 """The machine of the demo's real node, all but its agent: GPUs, MPS daemons, online services.
 
     python -m agents.stub.lab --mps-dir DIR --socket SOCKET --metrics-port PORT \\
-        --build build/xcuda SERVICE=GPU-UUID ...
+        --build build/xcuda SERVICE ...                           one service a GPU
     python -m agents.stub.lab restart --socket SOCKET SERVICE     the node's restart hook
+    python -m agents.stub.lab gpus                                the UUID of each GPU
 
-Nothing here is a child of the agent, and all of it ends with this process, however that ends: the
+The GPUs are those of the stand-in driver, by its settings in the environment. Nothing here is a child of the agent, and all of it ends with this process, however that ends: the
 services with their input, the daemons with their lifeline.
 """
 
@@ -21,7 +22,6 @@ from pathlib import Path
 
 import msgspec
 
-from agents.stub.cuda import shared_gpus
 from agents.stub.lab import daemons, page
 from agents.stub.lab.hook import restart
 from agents.stub.lab.presses import CannotPress, Presses
@@ -36,6 +36,9 @@ KEEP_S = 1.0
 def main(words: Sequence[str]) -> int:
     if words[:1] == ["restart"]:
         return restart(words[1:])
+    if words[:1] == ["gpus"]:
+        sys.stdout.write("".join(f"{uuid}\n" for uuid in daemons.uuids()))
+        return 0
     options = _parser().parse_args(words)
     machine = Machine(options)
     page.serve(machine.services, options.metrics_port)
@@ -50,12 +53,11 @@ class Machine:
     """What it is made of, and what it answers to whoever asks."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        names = dict(one.split("=", 1) for one in options.services)
-        cards = daemons.cards(options.mps_dir, list(names.values()))
+        cards = daemons.cards(options.mps_dir, daemons.uuids())
         report = options.build / "mps-report"
         self.services = {
-            name: Service(name, card.uuid, _environment(options, card))
-            for name, card in zip(names, cards, strict=True)
+            name: Service(name, card.uuid, _environment(card))
+            for name, card in zip(options.services, cards, strict=True)
         }
         by_gpu = {service.gpu_uuid: service for service in self.services.values()}
         self._daemons = daemons.Daemons(options.mps_dir, cards, report)
@@ -103,15 +105,14 @@ class Machine:
                 return Said(presses=self._presses.told())
 
 
-def _environment(options: argparse.Namespace, card: daemons.Card) -> dict[str, str]:
+def _environment(card: daemons.Card) -> dict[str, str]:
     """Of a client of the GPU's daemon."""
-    stub = {"LD_LIBRARY_PATH": str(options.build / "stub"), "CUDA_VISIBLE_DEVICES": card.uuid}
-    return shared_gpus(options.mps_dir) | stub | card.place.environment()
+    return {"CUDA_VISIBLE_DEVICES": card.uuid} | card.place.environment()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("lab", description=__doc__)
-    parser.add_argument("services", nargs="+", metavar="SERVICE=GPU-UUID")
+    parser.add_argument("services", nargs="+", metavar="SERVICE")
     parser.add_argument("--mps-dir", type=Path, required=True)
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--metrics-port", type=int, required=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from agents.collectors.nvml import Nvml
 from agents.mps import unit
 from agents.mps.control import PROGRAM as NAME
 from agents.mps.control import ControlFailed, Place
@@ -42,6 +43,14 @@ class Card:
     @property
     def uuid(self) -> str:
         return self.place.gpu_uuid
+
+
+def uuids() -> tuple[str, ...]:
+    """Of the GPUs of the stand-in driver. Raises Unavailable."""
+    nvml = Nvml()
+    found = tuple(card.uuid for card in nvml.cards())
+    nvml.close()
+    return found
 
 
 def cards(mps_dir: Path, uuids: Sequence[str]) -> tuple[Card, ...]:

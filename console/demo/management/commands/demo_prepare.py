@@ -17,9 +17,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("cluster", type=Path, help="cluster file that the fleet wrote")
+        parser.add_argument("gpus", nargs="*", help="UUIDs of node 17's stand-in GPUs")
 
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", verbosity=0, interactive=False)
         call_command("collectstatic", verbosity=0, interactive=False)
         password = os.environ["MUXFLOW_DEMO_PASSWORD"]
-        seed.everything(options["cluster"], settings.VAR_DIR, password, timezone.now())
+        folder, now = settings.VAR_DIR, timezone.now()
+        seed.everything(options["cluster"], folder, password, now, options["gpus"])
