@@ -10,10 +10,12 @@ import pytest
 from agents import preflight
 from agents.__main__ import main
 from agents.collectors.nvml import Nvml
+from agents.kubernetes.cgroups import Container
 from agents.mps import command, unit
 from agents.mps.cards import NvmlCards
 from agents.mps.shareable import Fact
 from agents.stub import mps_control, mps_daemon
+from agents.stub.kubernetes_api import FakeKubernetes, pod, serving
 from tests.agents.collectors.fake_nvml import (
     GIB,
     OTHER,
@@ -25,6 +27,7 @@ from tests.agents.collectors.fake_nvml import (
     process,
 )
 
+POD_UID = "2c48913c-b29f-11e7-9350-020968147796"
 CAPABILITY = {"nvmlDeviceGetCudaComputeCapability": [9, 0]}
 
 
@@ -210,3 +213,35 @@ def test_the_unit_is_printed_without_any_gpu(mps):
     code, told = mps("unit", "--multiuser")
     assert code == 0
     assert "-f -multiuser-server" in told
+
+
+# --- pods, where settings name a Kubernetes API ------------------------------------------
+
+
+def test_it_says_which_pod_runs_on_which_gpu(node, capsys, monkeypatch, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("token-1")
+    cluster = FakeKubernetes()
+    cluster.put(pod("chat-0", POD_UID, "n", namespace="prod", labels={"app": "chat"}))
+    cluster.put(pod("idle", "u-2", "n", namespace="prod"))
+    nvml = FakeNvml(card(**running(os.getpid())), card(OTHER))
+    monkeypatch.setattr(preflight, "Nvml", lambda: Nvml(nvml))
+    monkeypatch.setattr("agents.collectors.procfs.cgroups.container", lambda _: Container(POD_UID))
+    with serving(cluster) as url:
+        words = ["--kubernetes", url, "--kubernetes-token", str(token), "--node", "n"]
+        words += ["--kubernetes-service-label", "app", *node.words]
+        assert main(["preflight", *words]) == 0
+        told = capsys.readouterr().out
+        assert main(["preflight", "--json", *words]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        cluster.may_list = False
+        assert main(["preflight", *words]) == 0
+        without = capsys.readouterr().out
+    first, second = told.split("GPU 1")
+    assert f"pod prod/chat-0 (service chat): PID {os.getpid()}" in first
+    assert "chat-0" not in second
+    assert "pods without a process on a GPU: prod/idle" in second
+    assert shown["gpus"][0]["pods"][0]["name"] == "chat-0"
+    assert [one["name"] for one in shown["pods_without_a_gpu"]] == ["idle"]
+    assert "pods: the Kubernetes API answers 403" in without
+    assert cluster.writes == []

@@ -75,6 +75,10 @@ def test_hooks_are_written_alike_everywhere():
             {"environment": {"MUXFLOW_AGENT_NOED": "x"}},
             "MUXFLOW_AGENT_NOED is no setting: did you mean MUXFLOW_AGENT_NODE?",
         ),
+        (
+            {"environment": {"MUXFLOW_AGENT_SHARING_CEILING": "all"}},
+            "MUXFLOW_AGENT_SHARING_CEILING=all is not one of off, observe, shadow, enforce",
+        ),
         ({"flags": {"clock": "-1"}}, "--clock -1 is not a number over 0"),
         ({"flags": {"clock": "nan"}}, "--clock nan is not a number over 0"),
     ],
@@ -99,3 +103,24 @@ def test_the_defaults_are_those_of_the_class():
     assert {name: one.default for name, one in SETTINGS.items()} == {
         name: getattr(defaults, name) for name in SETTINGS
     }
+
+
+REAL = {"node": "n", "gpus": "nvml", "runtime": "process", "console": "ws://console/"}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"kubernetes": "in-cluster"}, ""),
+        ({"kubernetes": "https://10.0.0.1:6443"}, ""),
+        ({"kubernetes": "http://127.0.0.1:8001"}, ""),
+        ({"kubernetes": "http://10.0.0.1"}, "--kubernetes must be in-cluster or an https://"),
+        ({"kubernetes": "yes"}, "--kubernetes must be in-cluster or an https://"),
+        ({"kubernetes": "in-cluster", "gpus": "replay", "recording": "r"}, "--kubernetes names"),
+        ({"kubernetes_service_label": ""}, f"{FILE}: kubernetes_service_label = '' is not the key"),
+    ],
+)
+def test_a_token_is_only_sent_where_it_is_safe(given, sentence):
+    faults = resolved(file=REAL | given).faults
+    assert bool(faults) == bool(sentence)
+    assert all(fault.startswith(sentence) for fault in faults)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from agents.collectors.attribution import Side
 from agents.status import words
-from agents.status.snapshot import LinkView, SignalView, Snapshot, SourceView
+from agents.status.snapshot import LinkView, ProcessView, SignalView, Snapshot, SourceView
 from agents.wire.names import UNITS, Signal
 
 
@@ -61,3 +62,21 @@ def test_what_was_said_is_old_after_three_periods(age_s, period_s, is_old):
 )
 def test_a_span_is_told_in_its_largest_unit(seconds, text):
     assert words.span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"workload": "prod/chat-0 (service chat)", "memory_bytes": 3 << 30, "mps": True},
+            "prod/chat-0 (service chat): python (PID 7), 3.0 GiB, MPS client",
+        ),
+        ({"placement_id": "job-1"}, "job-1: python (PID 7), memory unknown"),
+        ({}, "python (PID 7), memory unknown"),
+        ({"name": ""}, "unknown (PID 7), memory unknown"),
+    ],
+)
+def test_a_process_is_told_by_the_name_that_people_know(given, text):
+    blank = {"name": "python", "workload": "", "placement_id": "", "memory_bytes": None}
+    process = ProcessView(**{"pid": 7, "side": Side.ONLINE, "mps": False} | blank | given)
+    assert words._process(process) == text
