@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -58,11 +58,12 @@ class Berth:
     def boot(self) -> None:
         """Must be called in a running event loop."""
         equipment = self._equip()
+        ceiling = self._config.sharing_ceiling
         identity = Identity(
             self.name,
-            self._boot_id(),
+            boot_id(self._config.runtime),
             bytes.fromhex(self._credentials.key_hex),
-            equipment.gpus,
+            tuple(replace(gpu, ceiling=ceiling) for gpu in equipment.gpus),
         )
         self.agent = NodeAgent(
             identity,
@@ -90,11 +91,12 @@ class Berth:
             self._link_task.cancel()
             await asyncio.gather(self._link_task, return_exceptions=True)
 
-    def _boot_id(self) -> str:
-        """Simulated jobs end with this process: for them, its start is the boot of their node."""
-        if self._config.runtime is RuntimeKind.PROCESS and BOOT_ID.exists():
-            return BOOT_ID.read_text().strip()
-        return str(uuid4())
+
+def boot_id(runtime: RuntimeKind) -> str:
+    """Simulated jobs end with this process: for them, its start is the boot of their node."""
+    if runtime is RuntimeKind.PROCESS and BOOT_ID.exists():
+        return BOOT_ID.read_text().strip()
+    return str(uuid4())
 
 
 def load_credentials(path: Path) -> dict[str, Credentials]:

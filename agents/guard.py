@@ -19,6 +19,7 @@ from agents.wire.policy import AgentPolicy
 NOTHING: Final[Values] = (None,) * len(SIGNALS)
 
 _MEMORY = POSITIONS[Signal.MEMORY]
+_XID = POSITIONS[Signal.XID]
 _STATE_CODES = {state: code for code, state in enumerate(GPU_STATES)}
 _SIGNAL_CODES = {signal: code for code, signal in enumerate(SIGNALS)}
 
@@ -51,6 +52,8 @@ class Guard:
         self.before_last_at: float | None = None
         # Set when a job or its memory would not go; lifted by a person, see `follow`.
         self.quarantine = ""
+        # Of the closed second, those that SysMonitor has no answer to.
+        self.xids: tuple[float, ...] = ()
         self.degraded: tuple[Signal, ...] = ()
         self._last_at: float | None = None
         self._slo_p99_ms: float | None = None
@@ -122,6 +125,8 @@ class Guard:
             self.reading = self.online_sm_percent = None
             self._look(NOTHING)
         self._worst = signals.worst(self._second) if self._second else NOTHING
+        codes = {sample[_XID] for sample in self._second}
+        self.xids = tuple(code for code in codes if code and not signals.xid_gravity(code))
         self._second = []
 
     def local(self, facts: Facts, now: float) -> Step:
@@ -142,10 +147,9 @@ class Guard:
         """On the second that `close_second` closed."""
         if self.policy is None:
             return Step(self.monitor)
-        worst = signals.reading(self._worst, self.gpu.facts, self._slo_p99_ms)
         known = self._known = self._with_quarantine(facts)
         return self._keep(
-            machine.wire_step(self.monitor, self.sample, worst, self.policy, known, now)
+            machine.wire_step(self.monitor, self.sample, self.worst, self.policy, known, now)
         )
 
     @property
@@ -154,6 +158,11 @@ class Guard:
         if self._sample is None:
             self._sample = signals.reading(self._values, self.gpu.facts, self._slo_p99_ms)
         return self._sample
+
+    @property
+    def worst(self) -> Reading:
+        """The worst values of the second that was closed last, in policy units."""
+        return signals.reading(self._worst, self.gpu.facts, self._slo_p99_ms)
 
     def calm(self) -> bool:
         return self.policy is not None and machine.calm(self.monitor, self.policy)

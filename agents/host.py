@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 
@@ -140,9 +139,8 @@ class Host:
 
     def _equip(self) -> Equipment:
         self._runtime = self._new_runtime()
-        ceiling = self._config.sharing_ceiling
         return Equipment(
-            tuple(Gpu(card.inventory, card.facts, ceiling) for card in self._cards),
+            tuple(Gpu(card.inventory, card.facts) for card in self._cards),
             self._collector,
             self._runtime,
             self._mps(),

@@ -22,7 +22,7 @@ from agents.guard import Gpu, Guard
 from agents.guest import Guest, Surroundings
 from agents.guests import Guests
 from agents.ledger import Ledger
-from agents.mps.side import MpsSide
+from agents.mps.side import Around, MpsSide
 from agents.off import Switch
 from agents.orders import Orders
 from agents.outbox import Outbox
@@ -163,6 +163,9 @@ class NodeAgent:
         self._looks = reading.looks if reading else ()
         for gpu in reading.gpus if reading else ():
             self._take(self._guards[gpu.index], gpu, now)
+        for each in self._guards.values():
+            with self._contained():
+                self._hurry_mps(each, now)
         for guest in self._guests:
             with self._contained():
                 self._guests.observe(guest, now)
@@ -251,9 +254,26 @@ class NodeAgent:
         self.outbox.ring()
 
     def _look_at_mps(self, each: Guard, now: float) -> None:
-        if self._mps is not None:
-            enforce = each.mode is SharingMode.ENFORCE
-            each.terms = self._mps.terms(each.index, each.reading, now, enforce=enforce)
+        if self._mps is None:
+            return
+        self._ask_mps(self._mps, each, each.xids, now)
+        for story in self._mps.news(each.index):
+            first = story["first"] or {}
+            self._spool.append(
+                EventKind.GPU_FAULT,
+                gpu_index=each.index,
+                placement_id=first.get("placement_id") or None,
+                data=story,
+            )
+
+    def _hurry_mps(self, each: Guard, now: float) -> None:
+        if self._mps is not None and self._mps.is_urgent(each.index):
+            self._ask_mps(self._mps, each, (), now)
+
+    def _ask_mps(self, mps: MpsSide, each: Guard, xids: tuple[float, ...], now: float) -> None:
+        lifted = not each.quarantine and not each.disabled
+        around = Around(each.mode is SharingMode.ENFORCE, lifted, xids)
+        each.terms = mps.terms(each.index, each.reading, around, now)
 
     def _judge(self, each: Guard, now: float) -> None:
         if self._gives_verdicts(each):

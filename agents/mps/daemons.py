@@ -72,10 +72,24 @@ class GpuHands:
         self._watcher, self._services, self._hooks = watcher, services, hooks
         self._tell, self._quarantine = tell, quarantine
 
-    def restart_online(self) -> None:
-        for service in self._services():
-            if not self._hooks.run(service):
-                self._tell(f"restart {service}: this node has no hook for it")
+    @property
+    def has_hook(self) -> bool:
+        return any(self._hooks.has(service) for service in self._services())
+
+    @property
+    def is_restarting(self) -> bool:
+        return any(self._hooks.is_running(service) for service in self._services())
+
+    def restart_online(self) -> str:
+        services = tuple(self._services())
+        run = [service for service in services if self._hooks.run(service)]
+        left = ", ".join(service for service in services if service not in run)
+        if not services:
+            self._tell("restart what ran online on this GPU: no service is known for it")
+        elif left:
+            self._tell(f"restart {left}: this node has no hook for it")
+        hooks = f"the hook of {', '.join(run)} runs" if run else "no hook runs"
+        return hooks if services and not left else f"{hooks}, and a person is told"
 
     def restart_server(self) -> None:
         self._watcher.do(restart_server)

@@ -34,14 +34,17 @@ class RestartHooks:
         is not started twice."""
         if not self.has(service):
             return False
-        before = self._running.get(service)
-        if before is None or not before.is_alive():
+        if not self.is_running(service):
             thread = threading.Thread(
                 target=self._run, args=(service,), name=f"restart {service}", daemon=True
             )
             self._running[service] = thread
             thread.start()
         return True
+
+    def is_running(self, service: str) -> bool:
+        thread = self._running.get(service)
+        return thread is not None and thread.is_alive()
 
     def wait(self) -> None:
         """Until those that run have ended, or were ended."""

@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from agents.collectors.attribution import Side, is_online
 from agents.collectors.base import GpuReading
 from agents.collectors.card import Card
+from agents.mps import timeline
 from agents.mps.health import Snapshot
+from agents.mps.keep import Keep
 from agents.mps.shareable import CardFacts, OnlineProcess
-from agents.mps.timeline import Timeline, Victim
+from agents.mps.timeline import Victim, Witness
 from agents.mps.warden import Guests, Hands, Terms, Warden
 from agents.mps.watch import uid_of
 from agents.sysmonitor.signals import POSITIONS
 from agents.wire.names import Signal
 
 
-class MpsSide(Protocol):
-    """What the node asks once a second."""
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the node knows of one GPU beside its sample. `enforce`: its mode lets the node act.
+    `lifted`: no quarantine is on it. `xids`: those since the last look that SysMonitor has no
+    answer to."""
 
-    def terms(self, index: int, reading: GpuReading | None, now: float, *, enforce: bool) -> Terms:
-        """`enforce`: the mode of this GPU lets the node act."""
+    enforce: bool
+    lifted: bool = True
+    xids: tuple[float, ...] = ()
+
+
+class MpsSide(Protocol):
+    """What the node asks once a second, and of a GPU that `is_urgent` on each sample."""
+
+    def terms(
+        self, index: int, reading: GpuReading | None, around: Around, now: float
+    ) -> Terms: ...
+
+    def is_urgent(self, index: int) -> bool:
+        """Something has happened there, or is under way, that waits for no second."""
+
+    def news(self, index: int) -> tuple[dict[str, Any], ...]:
+        """The data of gpu_fault events that are due."""
 
 
 class NodeMps:
@@ -34,27 +54,55 @@ class NodeMps:
         cards: Mapping[int, Card],
         snapshot: Callable[[str], Snapshot],
         hands: Callable[[Card], Hands],
+        *,
         job_uid: int | None = None,
+        witnesses: Callable[[int], tuple[Witness, ...]] = lambda _index: (),
+        keep: Keep | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`snapshot` is of the GPU with this UUID; cards by their index. Of a card
-        that is not among them MPS says nothing."""
+        """`snapshot` is of the GPU with this UUID; cards and `witnesses` by their index. Of a card
+        that is not among them MPS says nothing. Without `keep` nothing survives this agent."""
         self._cards, self._snapshot = dict(cards), snapshot
-        self._job_uid, self._wall = job_uid, wall
-        self.wardens = {
-            index: Warden(card.uuid, hands(card)) for index, card in self._cards.items()
-        }
+        self._job_uid, self._witnesses, self._wall = job_uid, witnesses, wall
+        self._keep = keep
+        self._seen: dict[int, Snapshot] = {}
+        self.wardens = {index: self._warden(card, hands) for index, card in self._cards.items()}
 
-    def terms(self, index: int, reading: GpuReading | None, now: float, *, enforce: bool) -> Terms:
+    def terms(self, index: int, reading: GpuReading | None, around: Around, now: float) -> Terms:
         card = self._cards.get(index)
         if card is None:
             return Terms()
-        facts = facts_of(card, reading)
-        guests = Guests(_ours(reading), job_uid=self._job_uid, enforce=enforce)
-        return self.wardens[index].look(facts, self._snapshot(card.uuid), guests, now, self._wall())
+        guests = Guests(
+            _ours(reading),
+            self._witnesses(index),
+            around.xids,
+            self._job_uid,
+            around.enforce,
+            around.lifted,
+        )
+        self._seen[index] = mps = self._snapshot(card.uuid)
+        warden = self.wardens[index]
+        told = warden.look(facts_of(card, reading), mps, guests, now, self._wall())
+        if self._keep is not None:
+            self._keep.save(card.uuid, warden.memory)
+        return told
 
-    def timelines(self) -> tuple[Timeline, ...]:
-        return tuple(told for warden in self.wardens.values() for told in warden.timelines)
+    def is_urgent(self, index: int) -> bool:
+        card = self._cards.get(index)
+        if card is None:
+            return False
+        mps, seen = self._snapshot(card.uuid), self._seen.get(index)
+        changed = seen is not None and mps.state is not seen.state
+        return changed or self.wardens[index].is_recovering
+
+    def news(self, index: int) -> tuple[dict[str, Any], ...]:
+        if index not in self.wardens:
+            return ()
+        return tuple(timeline.event(one) for one in self.wardens[index].stories.news())
+
+    def _warden(self, card: Card, hands: Callable[[Card], Hands]) -> Warden:
+        kept = None if self._keep is None else self._keep.load(card.uuid, self._wall())
+        return Warden(card.uuid, hands(card), kept)
 
 
 def facts_of(card: Card, reading: GpuReading | None) -> CardFacts:
@@ -92,7 +140,7 @@ def _online(reading: GpuReading) -> tuple[OnlineProcess, ...] | None:
     if reading.processes is None:
         return None
     return tuple(
-        OnlineProcess(one.pid, uid_of(one.pid), one.name, one.mps)
+        OnlineProcess(one.pid, uid_of(one.pid), one.known_as, one.mps)
         for one in reading.processes
         if is_online(one)
     )
@@ -101,7 +149,7 @@ def _online(reading: GpuReading) -> tuple[OnlineProcess, ...] | None:
 def _ours(reading: GpuReading | None) -> dict[int, Victim]:
     processes = () if reading is None else reading.processes or ()
     return {
-        one.pid: Victim(one.pid, "offline", one.placement_id or "")
+        one.pid: Victim(one.pid, "offline", one.name, one.placement_id or "")
         for one in processes
         if one.side is Side.OFFLINE
     }

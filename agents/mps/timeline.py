@@ -6,35 +6,44 @@ for some faults.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from agents.mps.journal import Account
-from agents.mps.recovery import Act, Stage
 
 # Codes that a client gets because of another's fault, never for its own.
 CONSEQUENCES: Final = frozenset({805, 806, 807, 810})
 MAX_MOMENTS: Final = 64
+MAX_OTHERS: Final = 64
+# A code that was reported longer before the fault than this belongs to another one; and a process
+# that has gone for longer was not hit.
+LATELY_S: Final = 10.0
+BY_LOG: Final = "the MPS server's log"
+# Who runs without xCUDA reports nothing, so this is less than the server's word.
+BY_REPORT: Final = "its own report, the first of those that run under xCUDA"
+CUT_SHORT: Final = "nobody followed it further: "
 
 
 class Victim(msgspec.Struct, frozen=True):
-    """A process that was on the GPU. `name` is a job's or a service's, `side` "offline" or
-    "online"."""
+    """A process that was on the GPU. `side` is "offline", "online" or "unknown", `name` that of
+    its program; `placement_id` is that of an offline job, "" of others."""
 
     pid: int
     side: str
     name: str = ""
+    placement_id: str = ""
 
 
 class Witness(msgspec.Struct, frozen=True):
-    """A fatal code that a process reported, through xCUDA, at `at` (unix seconds)."""
+    """A fatal code that a process of ours reported, through xCUDA, seen at `at` (unix seconds)."""
 
     pid: int
     code: int
     at: float
+    placement_id: str = ""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -47,8 +56,9 @@ class Moment(msgspec.Struct, frozen=True):
 class Timeline(msgspec.Struct, frozen=True):
     """One fault of one GPU. `at` is when the agent saw it (unix seconds); `first` None: unknown,
     and `first_by` says who named it. `recovered_s`: until every online process was a healthy
-    client again; None while it is not."""
+    client again; None while it is not. `ended`: nothing more will be told."""
 
+    fault_id: str
     gpu_uuid: str
     at: float
     why: str
@@ -58,61 +68,97 @@ class Timeline(msgspec.Struct, frozen=True):
     others: tuple[Victim, ...] = ()
     moments: tuple[Moment, ...] = ()
     recovered_s: float | None = None
+    ended: bool = False
 
 
-def begin(
-    gpu_uuid: str,
-    at: float,
-    why: str,
-    account: Account,
-    witnesses: Iterable[Witness],
-    known: Mapping[int, Victim],
-) -> Timeline:
-    """`known` are the processes that were on the GPU, by PID. The server's word on who it was
-    comes before that of the earliest witness."""
-    seen = sorted(witnesses, key=lambda one: one.at)
-    first_pid, first_by = _first(account, seen)
-    code = next((one.code for one in seen if one.code not in CONSEQUENCES), None)
-    hit = set(account.fault.hit_pids) if account.fault else set()
-    pids = (hit | set(known) | {one.pid for one in seen}) - {first_pid}
-    return Timeline(
-        gpu_uuid,
-        at,
-        why,
-        None if first_pid is None else _victim(first_pid, known),
-        first_by,
-        code,
-        tuple(_victim(pid, known) for pid in sorted(pids)),
-        (Moment(0.0, why),),
+# A process that is or was on the GPU, and when it was seen there last (unix seconds).
+Known = Mapping[int, tuple[Victim, float]]
+
+
+def remember(
+    known: Known, there: Collection[Victim], now: float
+) -> dict[int, tuple[Victim, float]]:
+    """With those that are there now, without those that went long ago."""
+    kept = {pid: one for pid, one in known.items() if 0.0 <= now - one[1] <= LATELY_S}
+    return kept | {one.pid: (one, now) for one in there}
+
+
+def begin(fault_id: str, gpu_uuid: str, at: float, why: str, known: Known) -> Timeline:
+    """Whoever was there may have been hit."""
+    others = tuple(known[pid][0] for pid in sorted(known))[:MAX_OTHERS]
+    return Timeline(fault_id, gpu_uuid, at, why, others=others, moments=(Moment(0.0, why),))
+
+
+def learn(told: Timeline, account: Account, witnesses: Iterable[Witness], known: Known) -> Timeline:
+    """With what the logs and the processes say of who it was. The server's word comes before that
+    of the earliest witness; who was named stays named, unless the server names another."""
+    seen = sorted(
+        (one for one in witnesses if abs(told.at - one.at) <= LATELY_S), key=lambda one: one.at
+    )
+    first, first_by = _first(told, account, seen, known)
+    own = [one.code for one in seen if one.code not in CONSEQUENCES]
+    hit = account.fault.hit_pids if account.fault else ()
+    there = {one.pid: one for one in (*told.others, *((told.first,) if told.first else ()))}
+    for pid in (*hit, *(one.pid for one in seen)):
+        if pid not in there or there[pid].side == "unknown":
+            there[pid] = _victim(pid, known, seen)
+    others = (one for pid, one in sorted(there.items()) if first is None or pid != first.pid)
+    return replace(
+        told,
+        first=first,
+        first_by=first_by,
+        code=own[0] if told.code is None and own else told.code,
+        others=tuple(others)[:MAX_OTHERS],
     )
 
 
-def _first(account: Account, witnesses: list[Witness]) -> tuple[int | None, str]:
+def _first(
+    told: Timeline, account: Account, witnesses: list[Witness], known: Known
+) -> tuple[Victim | None, str]:
+    pid, by = _accused(account, witnesses)
+    if pid is None or (told.first is not None and (told.first.pid == pid or by != BY_LOG)):
+        return told.first, told.first_by
+    there = next((one for one in told.others if one.pid == pid), None)
+    return there or _victim(pid, known, witnesses), by
+
+
+def _accused(account: Account, witnesses: list[Witness]) -> tuple[int | None, str]:
     if account.fault is not None and account.fault.guilty_pid is not None:
-        return account.fault.guilty_pid, "the MPS server's log"
+        return account.fault.guilty_pid, BY_LOG
     own = [one for one in witnesses if one.code not in CONSEQUENCES]
-    if not own:
-        return None, ""
-    return own[0].pid, "the first to report it"
+    return (own[0].pid, BY_REPORT) if own else (None, "")
 
 
-def _victim(pid: int, known: Mapping[int, Victim]) -> Victim:
-    return known.get(pid, Victim(pid, "unknown"))
+def _victim(pid: int, known: Known, witnesses: Iterable[Witness]) -> Victim:
+    if pid in known:
+        return known[pid][0]
+    ours = next((one.placement_id for one in witnesses if one.pid == pid), None)
+    return Victim(pid, "unknown") if ours is None else Victim(pid, "offline", "", ours)
 
 
-def add(timeline: Timeline, what: Stage | Act | str, now: float) -> Timeline:
+def add(told: Timeline, what: str, now: float) -> Timeline:
     """`now` is unix seconds. A story that has become too long keeps its beginning."""
-    if len(timeline.moments) >= MAX_MOMENTS:
-        return timeline
-    moment = Moment(_after(timeline, now), str(what))
-    return replace(timeline, moments=(*timeline.moments, moment))
+    if told.ended or len(told.moments) >= MAX_MOMENTS:
+        return told
+    return replace(told, moments=(*told.moments, Moment(_after(told, now), what)))
 
 
-def close(timeline: Timeline, now: float) -> Timeline:
+def close(told: Timeline, now: float) -> Timeline:
     """Online is back."""
-    told = add(timeline, "every online process is a healthy client again", now)
-    return replace(told, recovered_s=_after(timeline, now))
+    told = add(told, "every online process is a healthy client again", now)
+    return replace(told, recovered_s=_after(told, now), ended=True)
 
 
-def _after(timeline: Timeline, now: float) -> float:
-    return round(max(0.0, now - timeline.at), 3)
+def end(told: Timeline, why: str, now: float) -> Timeline:
+    """Online is not back, and this is the last that will be told."""
+    return replace(add(told, why, now), ended=True)
+
+
+def event(told: Timeline) -> dict[str, Any]:
+    """The data of a gpu_fault event."""
+    data: dict[str, Any] = msgspec.to_builtins(told)
+    return {name: value for name, value in data.items() if name not in ("gpu_uuid", "at")}
+
+
+def _after(told: Timeline, now: float) -> float:
+    return round(max(0.0, now - told.at), 3)

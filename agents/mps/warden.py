@@ -1,29 +1,41 @@
 """One shared GPU's MPS in operation: it looks, keeps the decisions' states, and says what holds.
 
-Keeps no decision of its own: `shareable`, `arrivals`, `recovery` and `timeline` decide, the node
-freezes and evicts, and `Hands` do what the MPS side of a recovery takes.
+Keeps no decision of its own: `shareable`, `arrivals`, `remedies`, `recovery` and `timeline`
+decide, the node freezes and evicts, and `Hands` do what the MPS side of a recovery takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
-from agents.mps import arrivals, enabling, recovery, timeline
+from agents.mps import arrivals, enabling, recovery, roll
 from agents.mps.arrivals import Arrivals, Online, Stance
 from agents.mps.enabling import Readiness, Step
-from agents.mps.health import ServerState, Snapshot
-from agents.mps.recovery import Act, Recovery
+from agents.mps.health import NOTHING_TOLD, ServerState, Snapshot
+from agents.mps.memory import Memory
+from agents.mps.recovery import Act, Recovery, Stage
+from agents.mps.remedies import Call, Remedy, called
+from agents.mps.roll import Roll
 from agents.mps.shareable import CardFacts, Sharing, Verdict, judge
-from agents.mps.timeline import Timeline, Victim, Witness
+from agents.mps.stories import Stories
+from agents.mps.timeline import CUT_SHORT, Victim, Witness
 
 
 class Hands(Protocol):
     """What a recovery does on one GPU; no call waits."""
 
-    def restart_online(self) -> None:
-        """By the node's hook; tells a person where there is none."""
+    @property
+    def has_hook(self) -> bool:
+        """Whether some online service of the GPU can be restarted from here."""
+
+    @property
+    def is_restarting(self) -> bool:
+        """Whether a hook is at work."""
+
+    def restart_online(self) -> str:
+        """By the node's hook; tells a person where there is none. What was done, in words."""
 
     def restart_server(self) -> None: ...
 
@@ -37,22 +49,25 @@ class Terms:
     """What MPS means for offline work on a GPU now.
 
     `unshareable`: none may start, in words. `hold`: what runs must be frozen. `leave`: what runs
-    must go, through the ordinary stop. `fault`: every client was hit; see `sysmonitor`.
+    must go, through the ordinary stop. `fault`: clients were hit, in words, and what runs is
+    evicted as an emergency; see `sysmonitor`.
     """
 
     unshareable: str = ""
     hold: str = ""
     leave: str = ""
-    fault: bool = False
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Guests:
-    """Our own processes on the GPU, and what they told of fatal errors. `enforce`: the GPU's mode
-    lets us act; below it a fault is only seen. `approved`: a person lifts a quarantine."""
+    """Our own processes on the GPU, what they told of fatal errors, and the XIDs since the last
+    look that SysMonitor has no answer to. `enforce`: the GPU's mode lets us act; below it a fault
+    is only seen. `approved`: no quarantine is on the GPU, or a person lifted it."""
 
     processes: Mapping[int, Victim]
     witnesses: tuple[Witness, ...] = ()
+    xids: tuple[float, ...] = ()
     job_uid: int | None = None
     enforce: bool = True
     approved: bool = False
@@ -61,14 +76,21 @@ class Guests:
 class Warden:
     """Call `look` about once a second, and at once when a snapshot changed."""
 
-    def __init__(self, gpu_uuid: str, hands: Hands) -> None:
+    def __init__(self, gpu_uuid: str, hands: Hands, kept: Memory | None = None) -> None:
+        kept = Memory() if kept is None else kept
         self._gpu_uuid, self._hands = gpu_uuid, hands
-        self._arrivals, self._recovery = Arrivals(), Recovery()
+        self._arrivals, self._recovery = Arrivals(), kept.recovery
         self._settled_at: float | None = None
-        self._online_before = 0
+        self._roll: Roll = ()
+        self._online_before = kept.online
         self._readiness: Readiness | None = None
+        self._call: Call | None = None
+        self._heard: frozenset[Witness] = frozenset()
+        # Fatal errors in the logs, up to the last look and up to the last one without a fault.
+        self._seen_faults: int | None = None
+        self._past_faults = 0
+        self.stories = Stories(gpu_uuid, kept.story)
         self.verdict = Verdict()
-        self.timelines: tuple[Timeline, ...] = ()
 
     def look(
         self, card: CardFacts, mps: Snapshot, guests: Guests, now: float, wall: float
@@ -78,10 +100,12 @@ class Warden:
         self.verdict = judge(sharing)
         self._settle(sharing, now)
         self._arrivals = arrivals.step(self._arrivals, _online(sharing), now)
+        self._meet(sharing, guests, wall)
         if guests.enforce:
+            self._heed(sharing, guests)
             self._recover(sharing, guests, now, wall)
         else:
-            self._recovery = Recovery()
+            self._stand_down(mps, wall)
         return self._terms(sharing)
 
     def steps(self) -> tuple[Step, ...]:
@@ -89,8 +113,17 @@ class Warden:
         return () if self._readiness is None else enabling.steps(self._readiness)
 
     @property
-    def stage(self) -> recovery.Stage:
+    def stage(self) -> Stage:
         return self._recovery.stage
+
+    @property
+    def is_recovering(self) -> bool:
+        """Something is due from one moment to the next."""
+        return self.stage not in (Stage.SOUND, Stage.UNANSWERED, Stage.GIVEN_UP)
+
+    @property
+    def memory(self) -> Memory:
+        return Memory(self._recovery, self._online_before, self.stories.open)
 
     def _settle(self, sharing: Sharing, now: float) -> None:
         """How long every online process has been a client without a break."""
@@ -102,67 +135,121 @@ class Warden:
         settled_s = 0.0 if self._settled_at is None else now - self._settled_at
         self._readiness = Readiness(sharing, settled_s)
 
+    def _meet(self, sharing: Sharing, guests: Guests, wall: float) -> None:
+        online = (Victim(one.pid, "online", one.name) for one in sharing.online)
+        self.stories.meet((*online, *guests.processes.values()), wall)
+
+    def _heed(self, sharing: Sharing, guests: Guests) -> None:
+        """What fatal codes call for while the server itself is well."""
+        fresh = frozenset(guests.witnesses) - self._heard
+        self._heard = frozenset(guests.witnesses)
+        before, codes, gone = self._call, [one.code for one in fresh], not guests.processes
+        call = called(before, sharing.mps.state, codes, guests.xids, offline_gone=gone)
+        if call is not None and call != before and call.remedy is Remedy.QUARANTINE:
+            self._hands.quarantine(call.why)
+        self._call = call
+
     def _recover(self, sharing: Sharing, guests: Guests, now: float, wall: float) -> None:
-        before = self._recovery
-        if not before.holds_offline and sharing.mps.state is not ServerState.FAULT:
-            self._online_before = len(sharing.online)
-        seen = recovery.Seen(
-            sharing.mps.state, not guests.processes, self._online_is_back(sharing), guests.approved
-        )
-        self._recovery, acts = recovery.step(before, seen, now)
-        if self._recovery.stage is not before.stage:
-            self._tell(before, sharing, guests, wall)
+        before, account = self.stage, sharing.mps.account
+        self._count_online(sharing, now)
+        seen = self._seen(sharing, guests)
+        self._recovery, acts = recovery.step(self._recovery, seen, now)
+        if self.stage is not before:
+            self._tell(before, sharing.mps.state, wall)
         for act in acts:
             self._act(act, wall)
+        named = account if account.faults > self._past_faults else NOTHING_TOLD
+        self.stories.learn(named, guests.witnesses)
+        if self.stage is Stage.GIVEN_UP:
+            self.stories.end(f"it is left to {self.stage}", wall)
 
-    def _online_is_back(self, sharing: Sharing) -> bool:
-        """As many as before, all settled. Another number is for a person to explain."""
+    def _count_online(self, sharing: Sharing, now: float) -> None:
+        """Until the hook runs: then old and new instances may be there together."""
+        if self.stage in (Stage.SOUND, Stage.ENDING):
+            known = sharing.card.online is not None
+            before = self._roll or ((now, self._online_before),)
+            self._roll = roll.note(before, len(sharing.online) if known else None, now)
+            self._online_before = roll.most(self._roll)
+
+    def _seen(self, sharing: Sharing, guests: Guests) -> recovery.Seen:
+        """Another number of online processes than before is for a person to explain."""
         enough = len(sharing.online) >= self._online_before
-        return enough and self._arrivals.stance is Stance.OPEN
+        may_restart = self._recovery.hooks == 0 or self._hands.has_hook
+        return recovery.Seen(
+            sharing.mps.state,
+            offline_gone=not guests.processes,
+            online_back=enough and self._arrivals.stance is Stance.OPEN,
+            approved=guests.approved,
+            faulted=self._new_fault(sharing.mps),
+            online_there=sharing.card.online is None or bool(sharing.online),
+            online_missing=not enough and may_restart and not self._hands.is_restarting,
+        )
 
-    def _tell(self, before: Recovery, sharing: Sharing, guests: Guests, wall: float) -> None:
-        if before.stage is recovery.Stage.SOUND:
-            known = {one.pid: Victim(one.pid, "online", one.name) for one in sharing.online}
-            begun = timeline.begin(
-                self._gpu_uuid,
-                wall,
-                str(sharing.mps.state),
-                sharing.mps.account,
-                guests.witnesses,
-                known | dict(guests.processes),
-            )
-            self.timelines = (*self.timelines[-MOST_TIMELINES:], begun)
-        self._note(self._recovery.stage, wall)
+    def _new_fault(self, mps: Snapshot) -> bool:
+        """Told by the logs since the last look; what they held before the first one is history,
+        but for the fault that the server is in."""
+        faults, before = mps.account.faults, self._seen_faults
+        if mps.at == float("-inf"):
+            return False
+        first = before is None
+        if before is None:
+            before = faults - 1 if mps.state is ServerState.FAULT and faults else faults
+        if first or self.stage is Stage.SOUND:
+            self._past_faults = before
+        self._seen_faults = faults
+        return faults > before
 
-    def _note(self, what: recovery.Stage | Act, wall: float) -> None:
-        if self.timelines and self.timelines[-1].recovered_s is None:
-            told = timeline.add(self.timelines[-1], what, wall)
-            if what is recovery.Stage.SOUND:
-                told = timeline.close(self.timelines[-1], wall)
-            self.timelines = (*self.timelines[:-1], told)
+    def _tell(self, before: Stage, state: ServerState, wall: float) -> None:
+        if before is Stage.SOUND or self.stage is Stage.ENDING:
+            self.stories.begin(str(state) if state is ServerState.FAULT else PASSED, wall)
+        if self.stage is Stage.SOUND:
+            self.stories.close(wall)
+        else:
+            self.stories.note(f"waiting for {self.stage}", wall)
 
     def _act(self, act: Act, wall: float) -> None:
         """Offline work is ended and let in by the node, by what `Terms` say."""
-        self._note(act, wall)
+        done = str(act)
         match act:
             case Act.RESTART_ONLINE:
-                self._hands.restart_online()
+                done = f"{act}: {self._hands.restart_online()}"
             case Act.RESTART_SERVER:
                 self._hands.restart_server()
                 self._arrivals = arrivals.forget(self._arrivals)
             case Act.PAGE:
-                self._hands.page(f"MPS of GPU {self._gpu_uuid}: {self._recovery.stage}")
+                self._hands.page(f"MPS of GPU {self._gpu_uuid}: waiting for {self.stage}")
             case Act.QUARANTINE:
                 self._hands.quarantine("its MPS server faulted too often, or did not come back")
+        self.stories.note(done, wall)
+
+    def _stand_down(self, mps: Snapshot, wall: float) -> None:
+        """Where nothing may be done, nothing is under way."""
+        self.stories.end(f"{CUT_SHORT}the mode of this GPU lets the node do nothing", wall)
+        self._recovery, self._call = Recovery(), None
+        self._new_fault(mps)
 
     def _terms(self, sharing: Sharing) -> Terms:
-        fault = sharing.mps.state is ServerState.FAULT
-        closed = self._arrivals.stance is Stance.CLOSED
         hold = "" if self._arrivals.stance is Stance.OPEN else self._arrivals.why
         if self._recovery.holds_offline:
-            hold = f"recovering from a fault: waiting for {self._recovery.stage}"
-        terms = Terms(self._unshareable(hold), hold, fault=fault)
-        return replace(terms, leave=self._arrivals.why) if closed else terms
+            hold = f"recovering from a fault: waiting for {self.stage}"
+        terms = Terms(self._unshareable(hold), hold, self._leave(), self._fault(sharing.mps.state))
+        if self._call is None:
+            return terms
+        return replace(terms, unshareable=self._call.why, hold=terms.hold or self._call.why)
+
+    def _leave(self) -> str:
+        if self._call is not None and self._call.remedy is not Remedy.EVICT_ALL:
+            return self._call.why
+        if self.stage is Stage.GIVEN_UP:
+            return "its MPS server faulted too often, or did not come back"
+        return self._arrivals.why if self._arrivals.stance is Stance.CLOSED else ""
+
+    def _fault(self, state: ServerState) -> str:
+        if state is ServerState.FAULT or self.stage is Stage.ENDING:
+            return HIT
+        if self._call is not None and self._call.remedy is Remedy.EVICT_ALL:
+            return self._call.why
+        return ""
 
     def _unshareable(self, hold: str) -> str:
         if not self.verdict.shareable:
@@ -173,8 +260,8 @@ class Warden:
         return f"not verified yet: {left[0]}" if left else hold
 
 
-# How many past faults are kept beside the one that is being recovered from.
-MOST_TIMELINES = 31
+HIT: Final = "the MPS server is in FAULT: every client of this GPU was hit"
+PASSED: Final = "a fatal error hit every client; the server is well again"
 
 
 def _online(sharing: Sharing) -> Online:

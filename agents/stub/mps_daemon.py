@@ -201,6 +201,8 @@ class Daemon:
         self._waiting: list[tuple[int, int]] = []
         self._percentage, self._memory_limit, self._priority = 100.0, "", 0
         self._closed_until = 0.0
+        # Of the stub driver's, those that were told; None before the first word.
+        self._faults: int | None = None
         self._ending = False
         self._lock = threading.RLock()
         # Its writing end is in this process alone: it ends with it, however it ends.
@@ -386,15 +388,24 @@ class Daemon:
             return
         clients = report["clients"]
         there = {int(one["pid"]) for one in clients if one["error"] != TERMINATED}
+        server = self._server
+        if server is not None:
+            self._follow_faults(server, report)
+            for pid in set(server.clients) - there:
+                self._leave(server, pid)
+        self._faults = report["faults"]
         for pid in there - set(self._server.clients if self._server else ()):
             self._connect(pid, _uid(pid), told=True)
-        server = self._server
-        if server is None:
+
+    def _follow_faults(self, server: Server, report: dict[str, Any]) -> None:
+        """Also one after which all clients have gone before anybody looked."""
+        state, told = report["state"], self._faults
+        passed = told is not None and report["faults"] > told
+        if server.fault or (state == ACTIVE and not passed):
             return
-        for pid in set(server.clients) - there:
-            self._leave(server, pid)
-        if report["state"] != ACTIVE and not server.fault:
-            self._fault(server, report.get("last_fault_pid") or report.get("last_unsafe_pid"))
+        guilty = "last_fault_pid" if state in (ACTIVE, FAULT) else "last_unsafe_pid"
+        self._fault(server, report[guilty])
+        self._recover(server)
 
     def _connect(self, pid: int, uid: int, *, told: bool = False) -> str:
         """What the client gets: "" or the CUDA error. `told`: the stub driver let it in."""
@@ -418,6 +429,10 @@ class Daemon:
         if server.clients.pop(pid, None) is None:
             return
         self._server_log(server, f"Client {pid} disconnected")
+        self._recover(server)
+
+    def _recover(self, server: Server) -> None:
+        """Well again once all that were there have gone."""
         if server.fault and not any(client.hit for client in server.clients.values()):
             server.fault = False
             self._server_log(server, "Volta MPS: Server has recovered and is ACTIVE")

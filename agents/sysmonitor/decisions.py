@@ -84,7 +84,7 @@ def _guard(view: View) -> Decision | None:
 def fault_in(view: View) -> Cause | None:
     """What reaches every client of the GPU and so cannot wait for a dwell."""
     if view.facts.mps_fault:
-        return Cause("the MPS server is in FAULT: every client of this GPU was hit")
+        return Cause(view.facts.mps_fault)
     if view.facts.host_memory_short:
         return Cause(view.facts.host_memory_short)
     if (xid := _xid(view, gravity=1)) is not None:

@@ -20,9 +20,10 @@ class Facts:
 
     `offline_memory_returned`: no byte of offline work is left on the card. `online_present`: some
     process that is not ours runs on it. A hardware quarantine lifts when `disabled_by_person` has
-    been true and turns false. `host_memory_short`: why the job must go for the sake of the host's
-    memory, "" when it need not. `memory_is_new`: the memory of this sample was read after that of
-    the one before, not shown again because its source is late.
+    been true and turns false. `mps_fault`: how clients of the GPU were hit, "" when none was.
+    `host_memory_short`: why the job must go for the sake of the host's memory, "" when it need
+    not. `memory_is_new`: the memory of this sample was read after that of the one before, not
+    shown again because its source is late.
     """
 
     offline_present: bool = False
@@ -30,7 +31,7 @@ class Facts:
     online_present: bool = True
     disabled_by_person: bool = False
     disable_reason: str = ""
-    mps_fault: bool = False
+    mps_fault: str = ""
     host_memory_short: str = ""
     memory_is_new: bool = True
 

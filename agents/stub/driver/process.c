@@ -154,7 +154,7 @@ static CUresult fail(CUresult code)
 {
     if (is_fatal(code) && process.seat >= 0) {
         server_lock(process.server);
-        server_fault(process.server, code);
+        server_fault(process.server, process.seat, code);
         server_unlock(process.server);
     }
     return code;

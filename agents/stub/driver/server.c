@@ -227,11 +227,12 @@ void server_disconnect(struct server *server, int seat)
         undefined(server);
 }
 
-void server_fault(struct server *server, CUresult code)
+void server_fault(struct server *server, int seat, CUresult code)
 {
     server->state = SERVER_FAULT;
     server->faults += 1;
     server->last_fault = (int32_t)code;
+    server->last_fault_pid = (uint32_t)server->client[seat].owner;
     for (int each = 0; each < GPU_CLIENTS; each++) {
         struct server_client *client = &server->client[each];
         client->in_fault = client->owner != 0;

@@ -10,7 +10,7 @@
 #include "gpu.h"
 #include "stub.h"
 
-#define SERVER_MAGIC UINT64_C(0x325650554d425453)
+#define SERVER_MAGIC UINT64_C(0x335650554d425453)
 
 enum server_state { SERVER_ACTIVE, SERVER_FAULT, SERVER_UNDEFINED };
 
@@ -43,6 +43,7 @@ struct server {
     uint64_t exits_in_flight;     /* of the unsafe: work was still running when it was found */
     uint64_t faults;
     int32_t last_fault;
+    uint32_t last_fault_pid; /* whose error it was */
     uint32_t last_unsafe_pid;
     uint64_t swept_ns; /* when the dead were last looked for */
     struct server_client client[GPU_CLIENTS];
@@ -69,8 +70,8 @@ int server_connect(struct server *server, CUresult *error);
 /* Leave, and be counted by how. */
 void server_disconnect(struct server *server, int seat);
 
-/* A fatal error of one client is everybody's. */
-void server_fault(struct server *server, CUresult code);
+/* A fatal error of the client in this seat is everybody's. */
+void server_fault(struct server *server, int seat, CUresult code);
 
 CUresult server_take(struct server *server, int seat, uint64_t bytes);
 void server_give(struct server *server, int seat, uint64_t bytes);

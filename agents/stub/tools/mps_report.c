@@ -19,6 +19,7 @@ static void restart(struct server *server)
     server->over_watch = 0;
     server->peak_bytes = server->used_bytes;
     server->last_fault = 0;
+    server->last_fault_pid = 0;
     server->last_unsafe_pid = 0;
     for (int seat = 0; seat < GPU_CLIENTS; seat++)
         server->client[seat].error = 0;
@@ -61,10 +62,10 @@ static void print(const struct server *server)
         }
     printf("], \"clients_seen\": %lu, \"exits_released\": %lu, \"exits_idle\": %lu, "
            "\"exits_failed\": %lu, \"exits_unsafe\": %lu, \"exits_in_flight\": %lu, \"last_unsafe_pid\": %u, "
-           "\"faults\": %lu, \"last_fault\": %d, \"restarts\": %u, ",
+           "\"faults\": %lu, \"last_fault\": %d, \"last_fault_pid\": %u, \"restarts\": %u, ",
            server->clients_seen, server->exits_released, server->exits_idle, server->exits_failed,
            server->exits_unsafe, server->exits_in_flight, server->last_unsafe_pid, server->faults, server->last_fault,
-           server->restarts);
+           server->last_fault_pid, server->restarts);
     printf("\"capacity_bytes\": %lu, \"used_bytes\": %lu, \"peak_bytes\": %lu, "
            "\"over_watch\": %lu, \"busy_ms\": %.3f}\n",
            server->capacity_bytes, server->used_bytes, server->peak_bytes, server->over_watch,

@@ -13,11 +13,21 @@ class Says:
     """An MPS side of few words."""
 
     def __init__(self, terms):
-        self.now = terms
+        self.now, self.urgent, self.due = terms, False, []
+        self.around = None
 
-    def terms(self, index, reading, now, *, enforce):
-        self.enforce = enforce
-        return self.now if index == 0 else Terms()
+    def terms(self, index, reading, around, now):
+        if index != 0:
+            return Terms()
+        self.around = around
+        return self.now
+
+    def is_urgent(self, index):
+        return self.urgent and index == 0
+
+    def news(self, index):
+        due, self.due = (self.due, []) if index == 0 else ([], self.due)
+        return tuple(due)
 
 
 @pytest.fixture
@@ -66,7 +76,7 @@ def test_a_process_that_never_joins_makes_the_job_leave_through_the_ordinary_sto
 
 def test_a_fault_evicts_as_an_emergency(stage):
     stage.start()
-    says(stage, hold="recovering", fault=True)
+    says(stage, hold="recovering", fault="the MPS server is in FAULT")
     stage.run(3)
     (begun,) = stage.told(EventKind.EVICTION_STARTED)
     assert begun.data["origin"] == Origin.EMERGENCY
@@ -76,10 +86,10 @@ def test_a_fault_evicts_as_an_emergency(stage):
 def test_the_mps_side_may_act_only_where_the_mode_is_enforce(stage):
     stage.order(desired(mode=SharingMode.OBSERVE))
     stage.run(2)
-    assert stage.node._mps.enforce is False
+    assert stage.node._mps.around.enforce is False
     stage.order(desired(generation=2))
     stage.run(2)
-    assert stage.node._mps.enforce is True
+    assert stage.node._mps.around.enforce is True
 
 
 def test_an_mps_side_that_breaks_stops_nothing_else(stage):

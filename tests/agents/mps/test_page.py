@@ -9,7 +9,7 @@ import pytest
 
 from agents.mps import arrivals, client, control, enabling, recovery, shareable, unit
 from agents.mps.health import ASK_EVERY_S, ServerState
-from agents.mps.recovery import CUDA_CODES, JOB_XIDS, Remedy
+from agents.mps.remedies import CUDA_CODES, JOB_XIDS, Remedy
 from agents.mps.shareable import Fact
 from agents.sysmonitor.signals import FAULT_XIDS, HARDWARE_XIDS
 

@@ -5,67 +5,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.mps import recovery
+from agents.mps.arrivals import SETTLE_S
 from agents.mps.health import ServerState
 from agents.mps.recovery import (
     ACTIVE_S,
-    CUDA_CODES,
     END_S,
     MOST_FAULTS,
+    MOST_HOOKS,
     MOVES,
     ONLINE_S,
     RESTART_S,
+    RETRY_S,
     WINDOW_S,
     Act,
     Recovery,
-    Remedy,
     Seen,
     Stage,
 )
-from agents.sysmonitor.signals import FAULT_XIDS, HARDWARE_XIDS
 
 ACTIVE, FAULT = ServerState.ACTIVE, ServerState.FAULT
-
-
-# --- codes ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("state", "cuda", "xid", "remedy"),
-    [
-        (ACTIVE, None, None, Remedy.NOTHING),
-        (ACTIVE, 2, None, Remedy.NOTHING),
-        (ACTIVE, 810, None, Remedy.NOTHING),
-        (ACTIVE, 808, None, Remedy.RESTART_JOB),
-        (ACTIVE, None, 43, Remedy.RESTART_JOB),
-        (ACTIVE, 807, None, Remedy.WAIT_ACTIVE),
-        (ACTIVE, 806, None, Remedy.EVICT_ALL),
-        (ACTIVE, 700, None, Remedy.EVICT_ALL),
-        (FAULT, 700, None, Remedy.RECOVER),
-        (FAULT, None, None, Remedy.RECOVER),
-        (ServerState.INITIALIZING, None, None, Remedy.WAIT_ACTIVE),
-        (ServerState.NO_DAEMON, None, None, Remedy.WAIT_ACTIVE),
-        (FAULT, 214, None, Remedy.QUARANTINE),
-        (FAULT, 719, 79, Remedy.QUARANTINE),
-    ],
-)
-def test_the_gravest_of_state_code_and_xid_holds(state, cuda, xid, remedy):
-    assert recovery.remedy(state, cuda, xid)[0] is remedy
-
-
-@pytest.mark.parametrize("xid", HARDWARE_XIDS | FAULT_XIDS)
-def test_an_xid_means_here_what_it_means_to_sysmonitor(xid):
-    hardware = xid in HARDWARE_XIDS
-    wanted = Remedy.QUARANTINE if hardware else Remedy.EVICT_ALL
-    assert recovery.remedy(ACTIVE, xid=xid)[0] is wanted
-
-
-def test_every_code_is_explained():
-    for code in CUDA_CODES:
-        what, why = recovery.remedy(ACTIVE, code)
-        assert what is Remedy.NOTHING or f"CUDA error {code}: " in why
-
-
-# --- the way back -----------------------------------------------------------------------
 
 
 class Gpu:
@@ -140,6 +98,54 @@ def test_all_that_can_be_done_is_done_within_fifteen_seconds():
     assert END_S + ACTIVE_S + RESTART_S < 15
 
 
+def test_with_nobody_left_the_hook_waits_until_it_can_succeed_and_for_online_to_be_missing():
+    gpu = Gpu().see(FAULT, online_there=False, for_s=1)
+    assert (gpu.stage, gpu.acts) == (Stage.WAITING, [Act.END_OFFLINE])
+    gpu.see(ACTIVE, online_there=False, online_missing=True, for_s=0.2)
+    assert gpu.acts[1:] == [Act.RESTART_ONLINE]
+    alone = Gpu().see(FAULT, online_there=False, for_s=1).see(ACTIVE, back=True, for_s=0.3)
+    assert Act.RESTART_ONLINE not in alone.acts
+
+
+def test_a_restart_that_fails_is_tried_again_with_longer_pauses_and_not_for_ever():
+    gpu = Gpu().see(FAULT, for_s=0.3).see(ACTIVE)
+    began, hooks = gpu.now, []
+    while gpu.now < began + ONLINE_S * 2:
+        before = gpu.acts.count(Act.RESTART_ONLINE)
+        gpu.see(ACTIVE, online_missing=True)
+        if gpu.acts.count(Act.RESTART_ONLINE) > before:
+            hooks.append(gpu.now - began)
+    assert hooks == pytest.approx([RETRY_S, 3 * RETRY_S], abs=0.5)
+    assert len(hooks) + 1 == MOST_HOOKS
+    assert gpu.stage is Stage.UNANSWERED
+
+
+def test_the_first_restart_fails_and_the_second_brings_online_back():
+    gpu = Gpu().see(FAULT, for_s=0.3).see(ACTIVE, online_missing=True, for_s=RETRY_S + 0.5)
+    gpu.see(ACTIVE, for_s=SETTLE_S).see(ACTIVE, back=True)
+    assert gpu.acts == [
+        *(Act.END_OFFLINE, Act.RESTART_ONLINE, Act.RESTART_ONLINE, Act.READMIT_OFFLINE)
+    ]
+    assert gpu.now - 1_000.0 < 15
+
+
+def test_online_that_comes_and_goes_is_restarted_a_pause_after_it_went():
+    gpu = Gpu().see(FAULT, for_s=0.3).see(ACTIVE, for_s=10).see(ACTIVE, online_missing=True)
+    assert gpu.acts.count(Act.RESTART_ONLINE) == 1
+    gpu.see(ACTIVE, online_missing=True, for_s=RETRY_S)
+    assert gpu.acts.count(Act.RESTART_ONLINE) == 2
+
+
+def test_each_fault_has_its_own_tries():
+    gpu = Gpu().see(FAULT, for_s=0.3).see(ACTIVE, online_missing=True, for_s=ONLINE_S / 2)
+    gpu.see(FAULT, for_s=0.3).see(ACTIVE)
+    assert gpu.recovery.hooks == 1
+
+
+def test_a_fault_that_has_passed_already_is_recovered_from_too():
+    assert Gpu().see(ACTIVE, back=True, faulted=True).stage is Stage.ENDING
+
+
 def test_faults_that_come_again_and_again_are_a_persons():
     gpu = Gpu()
     for _ in range(MOST_FAULTS):
@@ -176,7 +182,7 @@ def test_only_a_server_at_fault_is_restarted_under_its_clients(state, online, ap
     assert (refused == "") is allowed
 
 
-SEEN = st.builds(Seen, st.sampled_from(ServerState), st.booleans(), st.booleans(), st.booleans())
+SEEN = st.builds(Seen, st.sampled_from(ServerState), *[st.booleans()] * 6)
 
 
 @given(st.lists(st.tuples(SEEN, st.floats(0.0, 100.0))))
@@ -186,6 +192,7 @@ def test_whatever_is_seen_offline_is_let_in_only_when_online_is_back(looks):
         now += passed_s
         before = state
         state, acts = recovery.step(state, seen, now)
+        assert state.hooks <= MOST_HOOKS + 1
         if Act.READMIT_OFFLINE in acts:
             assert seen.online_back
             assert before.holds_offline

@@ -14,6 +14,7 @@ from agents.wire.names import Signal
 from tests.agents.mps.cast import GIB, MPS, UUID
 from tests.agents.mps.test_warden import Hands
 
+ENFORCE = side.Around(enforce=True)
 CARD = Card(0, UUID, "H100", 80 * GIB, "595.71.05", compute_mode="default", gpm=True)
 
 
@@ -69,7 +70,7 @@ def test_a_node_asks_the_warden_of_each_card():
     mps = side.NodeMps({0: CARD}, lambda _uuid: MPS, lambda _card: Hands(), wall=lambda: 1e9)
     online = reading(GpuProcess(4711, Whose.ONLINE, GIB, mps=True))
     for second in range(20):
-        terms = mps.terms(0, online, float(second), enforce=True)
+        terms = mps.terms(0, online, ENFORCE, float(second))
     assert terms == side.Terms()
-    assert mps.terms(0, None, 21.0, enforce=True).unshareable == "its processes cannot be listed"
-    assert mps.timelines() == ()
+    assert mps.terms(0, None, ENFORCE, 21.0).unshareable == "its processes cannot be listed"
+    assert mps.news(0) == ()

@@ -4,31 +4,34 @@ from dataclasses import replace
 
 import pytest
 
+from agents.mps import memory
 from agents.mps.arrivals import JOIN_S, SETTLE_S
 from agents.mps.enabling import VERIFY_S
 from agents.mps.health import ServerState
 from agents.mps.journal import Account, Fault
-from agents.mps.recovery import Stage
+from agents.mps.recovery import ONLINE_S, RETRY_S, Stage
 from agents.mps.shareable import Fact, OnlineProcess
-from agents.mps.timeline import Victim
+from agents.mps.timeline import CUT_SHORT, Victim, Witness
 from agents.mps.warden import Guests, Terms, Warden
 from tests.agents.mps.cast import CARD, MPS, ONLINE, UUID
 
-JOB = {20: Victim(20, "offline", "job-a")}
+JOB = {20: Victim(20, "offline", "trainer", "job-a")}
 NEW = OnlineProcess(4712, 1000, "python")
 FAULT = replace(
     MPS,
     state=ServerState.FAULT,
-    account=Account(at_fault=True, fault=Fault("15:56", 20, (4711, 20))),
+    account=Account(faults=1, at_fault=True, fault=Fault("15:56", 20, (4711, 20))),
 )
 
 
 class Hands:
     def __init__(self):
         self.done = []
+        self.has_hook, self.is_restarting = True, False
 
     def restart_online(self):
         self.done.append("restart_online")
+        return "the hook of chat runs"
 
     def restart_server(self):
         self.done.append("restart_server")
@@ -43,10 +46,10 @@ class Hands:
 class Gpu:
     """One GPU's warden, looking once a second."""
 
-    def __init__(self):
+    def __init__(self, now=100.0, kept=None):
         self.hands = Hands()
-        self.warden = Warden(UUID, self.hands)
-        self.now = 100.0
+        self.warden = Warden(UUID, self.hands, kept)
+        self.now = now
 
     def stage(self) -> Stage:
         return self.warden.stage
@@ -113,11 +116,12 @@ def test_the_timeline_of_a_fault_names_who_and_how_long(gpu):
     gpu.see(mps=FAULT, guests=JOB)
     gpu.see(mps=FAULT)
     gpu.see(for_s=SETTLE_S + 3)
-    (told,) = gpu.warden.timelines
+    (told,) = gpu.warden.stories.all
     assert told.first == JOB[20]
     assert told.others == (Victim(4711, "online", "python"),)
     assert told.recovered_s == pytest.approx(5, abs=2)
-    assert "run the node's hook" in " ".join(moment.what for moment in told.moments)
+    assert told.ended
+    assert "the hook of chat runs" in " ".join(moment.what for moment in told.moments)
 
 
 def test_a_server_that_does_not_come_back_is_restarted_then_given_up(gpu):
@@ -150,7 +154,7 @@ def test_blindness_holds_and_forbids_and_evicts_nobody(gpu):
 def test_below_enforce_a_fault_is_seen_and_nothing_is_done(gpu):
     assert gpu.see(mps=FAULT, for_s=30, enforce=False).fault
     assert gpu.hands.done == []
-    assert gpu.warden.timelines == ()
+    assert gpu.warden.stories.all == ()
 
 
 def test_past_faults_are_kept_in_bounds(gpu):
@@ -159,4 +163,127 @@ def test_past_faults_are_kept_in_bounds(gpu):
         gpu.see(mps=FAULT)
         gpu.see(mps=FAULT)
         gpu.see(for_s=SETTLE_S + 3)
-    assert len(gpu.warden.timelines) == 32
+    assert len(gpu.warden.stories.all) == 32
+
+
+# --- online that does not come back at the first try ------------------------------------
+
+EMPTY, AWAY = replace(CARD, online=()), replace(MPS, client_pids=frozenset())
+
+
+def test_a_hook_whose_service_does_not_come_up_is_run_again_and_then_it_is_well(gpu):
+    gpu.see(mps=FAULT, for_s=2)
+    gpu.see(EMPTY, AWAY, for_s=RETRY_S + 2)
+    assert gpu.hands.done == ["restart_online", "restart_online"]
+    gpu.see(for_s=SETTLE_S + 2)
+    (told,) = gpu.warden.stories.all
+    assert told.recovered_s is not None
+    assert told.recovered_s <= 15
+
+
+def test_a_hook_at_work_is_waited_for(gpu):
+    gpu.see(mps=FAULT, for_s=2)
+    gpu.hands.is_restarting = True
+    gpu.see(EMPTY, AWAY, for_s=30)
+    assert gpu.hands.done == ["restart_online"]
+
+
+def test_without_a_hook_a_person_is_told_once_and_once_more_when_it_takes_long(gpu):
+    gpu.hands.has_hook = False
+    gpu.see(mps=FAULT, for_s=2)
+    gpu.see(EMPTY, AWAY, for_s=ONLINE_S * 2)
+    assert gpu.hands.done == ["restart_online", "page"]
+
+
+def test_online_that_died_with_the_fault_is_missed_although_the_server_is_well_at_once(gpu):
+    passed = replace(AWAY, account=replace(FAULT.account, at_fault=False))
+    assert gpu.see(EMPTY, passed).fault
+    gpu.see(EMPTY, passed, for_s=4)
+    assert gpu.hands.done == ["restart_online"]
+    assert gpu.stage() is Stage.READMITTING
+
+
+def test_faults_of_the_past_are_not_recovered_from():
+    gpu = Gpu()
+    old = replace(MPS, account=Account(faults=3, fault=Fault("11:11", 7)))
+    gpu.see(mps=old, for_s=5)
+    assert gpu.warden.stories.all == ()
+    gpu.see(mps=replace(old, state=ServerState.FAULT), guests=JOB)
+    assert gpu.warden.stories.open.first is None
+
+
+# --- codes while the server is well -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "field", "done"),
+    [(700, "fault", []), (808, "leave", []), (214, "leave", ["quarantine"])],
+)
+def test_a_code_with_a_server_that_is_well_ends_the_job_as_the_table_says(gpu, code, field, done):
+    said = (Witness(20, code, 1e9 + gpu.now, "job-a"),)
+    terms = gpu.see(guests=JOB, witnesses=said, for_s=2)
+    assert f"CUDA error {code}" in getattr(terms, field)
+    assert f"CUDA error {code}" in terms.unshareable
+    assert gpu.hands.done == done
+    assert gpu.see(witnesses=said) == Terms()
+
+
+def test_an_xid_of_a_job_ends_the_job(gpu):
+    assert "XID 43" in gpu.see(guests=JOB, xids=(43.0,)).leave
+
+
+# --- the agent's own restart, and a person's word ---------------------------------------
+
+
+def reborn(gpu, boot_id="boot 1"):
+    body = memory.encode(gpu.warden.memory, "boot 1")
+    return Gpu(gpu.now, memory.decode(body, boot_id, gpu.now, 1e9 + gpu.now))
+
+
+def test_the_next_agent_goes_on_with_a_recovery_and_its_story(gpu):
+    gpu.see(mps=FAULT, guests=JOB, for_s=1)
+    begun = gpu.warden.stories.open
+    heir = reborn(gpu)
+    heir.see(EMPTY, FAULT, for_s=1)
+    heir.see(EMPTY, AWAY, for_s=5)
+    assert heir.hands.done == ["restart_online"]
+    heir.see(for_s=SETTLE_S + 2)
+    (told,) = heir.warden.stories.all
+    assert told.fault_id == begun.fault_id
+    assert told.first == JOB[20]
+    assert told.recovered_s is not None
+    assert memory.RESTARTED in [moment.what for moment in told.moments]
+
+
+def test_a_story_that_a_boot_cuts_short_says_so(gpu):
+    gpu.see(mps=FAULT, guests=JOB)
+    heir = reborn(gpu, boot_id="boot 2")
+    assert heir.stage() is Stage.SOUND
+    (told,) = heir.warden.stories.news()
+    assert told.ended
+    assert told.recovered_s is None
+    assert told.moments[-1].what.startswith(CUT_SHORT)
+
+
+def test_what_is_kept_and_makes_no_sense_is_forgotten():
+    assert memory.decode(b"{", "boot 1", 0.0, 0.0) == memory.Memory()
+    assert memory.decode(None, "boot 1", 0.0, 0.0) == memory.Memory()
+
+
+def test_a_story_is_cut_short_where_the_node_may_do_nothing_any_more(gpu):
+    gpu.see(mps=FAULT, guests=JOB)
+    gpu.see(mps=FAULT, guests=JOB, enforce=False)
+    (told,) = gpu.warden.stories.all
+    assert told.ended
+    assert told.moments[-1].what.startswith(CUT_SHORT)
+
+
+def test_a_gpu_that_was_given_up_empties_and_goes_on_when_a_person_says_so(gpu):
+    gpu.see(mps=FAULT, for_s=16)
+    assert gpu.stage() is Stage.GIVEN_UP
+    assert gpu.see(mps=FAULT, guests=JOB).leave
+    (told,) = gpu.warden.stories.all
+    assert told.ended
+    gpu.see(approved=True)
+    assert gpu.stage() is Stage.SOUND
+    assert gpu.see(for_s=VERIFY_S + 2) == Terms()

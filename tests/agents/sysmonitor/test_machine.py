@@ -301,7 +301,7 @@ def test_what_is_missing_is_named():
 @pytest.mark.parametrize(
     ("fault", "sample", "at_once"),
     [
-        (Facts(offline_present=True, mps_fault=True), {}, True),
+        (Facts(offline_present=True, mps_fault="the MPS server is in FAULT"), {}, True),
         (Facts(offline_present=True, host_memory_short="it holds too much"), {}, False),
         (SHARED, {"xid": 31.0}, True),
     ],
@@ -319,7 +319,7 @@ def test_a_fault_evicts_without_a_dwell_but_through_guarded(fault, sample, at_on
 def test_a_fault_during_an_eviction_hurries_it_once():
     bench = healthy().run(5, online_p99=OVER_P99)
     assert bench.evictions == [Origin.OVERLOAD]
-    bench.facts = dataclasses.replace(SHARED, mps_fault=True)
+    bench.facts = dataclasses.replace(SHARED, mps_fault="the MPS server is in FAULT")
     bench.run(5, online_p99=OVER_P99)
     assert bench.evictions == [Origin.OVERLOAD, Origin.EMERGENCY]
     assert bench.actions[-1].at_once
@@ -329,7 +329,7 @@ def test_a_fault_during_an_eviction_hurries_it_once():
 @pytest.mark.parametrize("state", [GpuState.COOLDOWN, GpuState.DISABLED])
 def test_a_fault_ends_a_job_that_should_not_be_there(state):
     bench = Bench(monitor=Monitor(state=state, cooldown_s=60.0))
-    bench.facts = dataclasses.replace(SHARED, mps_fault=True)
+    bench.facts = dataclasses.replace(SHARED, mps_fault="the MPS server is in FAULT")
     bench.run(3)
     assert bench.evictions == [Origin.EMERGENCY]
     assert bench.monitor.held
@@ -426,7 +426,7 @@ def test_calm_is_said_once_the_cause_was_under_its_lower_limit_for_the_dwell():
 
 def test_calm_is_never_said_after_a_fault():
     bench = healthy()
-    bench.facts = Facts(offline_present=True, mps_fault=True)
+    bench.facts = Facts(offline_present=True, mps_fault="the MPS server is in FAULT")
     assert not machine.calm(bench.run(30).monitor, POLICY)
 
 

@@ -41,7 +41,7 @@ FACTS = st.sampled_from(
         SHARED,
         SHARED,
         ALONE,
-        Facts(offline_present=True, mps_fault=True),
+        Facts(offline_present=True, mps_fault="the MPS server is in FAULT"),
         Facts(offline_present=True, online_present=False),
         Facts(offline_present=False, offline_memory_returned=False),
         Facts(offline_present=True, disabled_by_person=True),
