@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace as amended
 
-from agents.sysmonitor.machine import local_step, wire_step
+from agents.sysmonitor.machine import local_step, relimited, wire_step
 from agents.sysmonitor.monitor import Facts, Monitor, Step
 from agents.sysmonitor.signals import Reading
 from agents.wire.policy import AgentPolicy
@@ -37,18 +37,32 @@ class LocalEvent:
     facts: Facts
 
 
-Record: TypeAlias = WireSample | LocalEvent
+@dataclass(frozen=True, slots=True)
+class NewLimits:
+    """From here on this policy holds, or the SLO that p99 is read against is another one."""
+
+    policy: AgentPolicy
+
+
+Record: TypeAlias = WireSample | LocalEvent | NewLimits
 
 
 def replay(monitor: Monitor, records: Iterable[Record], policy: AgentPolicy) -> Step:
-    """The monitor after `records` in order of time, and every transition and action on the way."""
+    """The monitor after `records` in order of time, and every transition and action on the way.
+
+    `policy` holds until the first `NewLimits`.
+    """
     step = Step(monitor)
     for record in records:
-        step = _joined(step, _step(step.monitor, record, policy))
+        if isinstance(record, NewLimits):
+            policy = record.policy
+            step = replace(step, monitor=relimited(step.monitor))
+        else:
+            step = _joined(step, _step(step.monitor, record, policy))
     return step
 
 
-def _step(monitor: Monitor, record: Record, policy: AgentPolicy) -> Step:
+def _step(monitor: Monitor, record: WireSample | LocalEvent, policy: AgentPolicy) -> Step:
     if isinstance(record, WireSample):
         return wire_step(monitor, record.last, record.worst, policy, record.facts, record.now)
     # The event holds all samples of its own run, so none is left over from before it.
