@@ -20,6 +20,7 @@ from console.evictions import lifecycle, words
 from console.evictions.lifecycle import State
 from console.evictions.models import Eviction
 from console.inventory.models import Gpu
+from console.looks import Look
 
 DONE_SHOWN: Final = 8
 # World time; from here on a single emergency stands on its own in the list. Our choice.
@@ -37,6 +38,7 @@ class Row:
     title: str
     note: str
     stages: int
+    look: Look
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def _rows(evictions: QuerySet[Eviction]) -> list[Row]:
 
 def row(eviction: Eviction) -> Row:
     stages = PHASES.index(Phase(eviction.phase)) + 1 if eviction.phase else 0
-    return Row(eviction, words.title(eviction), words.note(eviction), stages)
+    return Row(eviction, words.title(eviction), words.note(eviction), stages, words.look(eviction))
 
 
 def _midnight(now: datetime) -> datetime:

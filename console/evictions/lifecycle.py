@@ -69,6 +69,9 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (State.STUCK, Event.SUPERSEDE): State.SUPERSEDED,
 }
 
+# What a node may stop a job for by itself: also its lease, its switch, a job nobody names any more.
+BY_NODE: Final = AGENT_ORIGINS | {Origin.POLICY, Origin.STOP_SHARING}
+
 OPEN: Final = (State.PROPOSED, State.APPROVED, State.DISPATCHED, State.STOPPING, State.STUCK)
 UNDECIDED: Final = (State.PROPOSED, State.APPROVED)
 # From here on the node has been told, so nothing can be taken back.
@@ -154,6 +157,11 @@ def furthest(reached: str, phase: Phase) -> Phase:
     if not reached:
         return phase
     return max(Phase(reached), phase, key=PHASES.index)
+
+
+def serves(state: State, origin: Origin, wanted: Origin) -> bool:
+    """Whether an open eviction does what somebody asks for now: nothing new is needed then."""
+    return state in UNDER_WAY or (state is State.APPROVED and origin is wanted)
 
 
 def is_more_urgent(origin: Origin, than: Origin) -> bool:

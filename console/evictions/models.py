@@ -67,6 +67,9 @@ class Eviction(models.Model):
     )
     reviewed_at = models.DateTimeField(null=True, blank=True)
     cause_id = models.UUIDField(null=True, blank=True)
+    # The node began it by itself. The job is cancelled too, whatever the origin.
+    by_node = models.BooleanField(default=False)
+    cancels = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["-proposed_at"]

@@ -16,6 +16,7 @@ from console.evictions.lifecycle import State
 from console.evictions.models import Eviction
 from console.evictions.stops import Expectation
 from console.inventory.models import Gpu, Node
+from console.looks import Look
 from console.policies import services as policies
 from console.policies.rules import Default, Lane, Mode
 from console.scheduling.models import Placement
@@ -84,7 +85,16 @@ class Opened:
 
     @property
     def is_by_hand(self) -> bool:
-        return self.eviction.origin == Origin.POLICY
+        return self.eviction.origin == Origin.POLICY and not self.eviction.by_node
+
+    @property
+    def is_of_node(self) -> bool:
+        """Whether the node decided it by itself."""
+        return self.eviction.by_node or self.eviction.review != Eviction.Review.NOT_NEEDED
+
+    @property
+    def look(self) -> Look:
+        return words.look(self.eviction)
 
     @property
     def phase_now(self) -> str:
@@ -197,7 +207,8 @@ _ACTIONS: Final = {
     "eviction.stuck": "called it stuck",
     "eviction.gone": "saw the job gone after all",
     "eviction.fail": "gave the stop up and took the GPU out of use",
-    "eviction.supersede": "put a more urgent eviction in its place",
+    "eviction.supersede": "put something else in its place, or withdrew it",
+    "eviction.cancel": "cancelled the job as well",
     "eviction.job_ended": "closed it: the job has ended",
     "eviction.review": "looked at it after the fact",
 }

@@ -27,7 +27,7 @@ TICK_ROWS: Final = 500
 WITH_ALL: Final = (
     "placement__job__team",
     "gpu__node__pool__policy__current__policy",
-    "to_gpu__node",
+    "to_gpu__node__pool",
     "decided_by",
     "reviewed_by",
 )
@@ -55,6 +55,7 @@ def due_or_under_way(now: datetime) -> QuerySet[Eviction]:
         Q(state=State.APPROVED, dispatch_at__lte=now)
         | Q(state=State.PROPOSED, deadline_at__lte=now)
         | Q(state__in=(State.STOPPING, State.STUCK))
+        | Q(state__in=lifecycle.UNDECIDED, to_gpu__isnull=False)
         | Q(placement__state=PlacementState.ENDED)
     )
     rows = Eviction.objects.filter(due, state__in=lifecycle.OPEN).select_related(*WITH_ALL)

@@ -41,4 +41,5 @@ class EvictionSerializer(serializers.ModelSerializer[Eviction]):
             "dispatch_at", "ended_at", "finished_first", "why", "evidence", "grace_s",
             "expected_lost_work_s", "lost_work_s", "freed_bytes", "reaction_ms", "decided_by",
             "decided_at", "reason", "review", "reviewed_by", "reviewed_at", "cause_id", "round",
+            "by_node", "cancels",
         )  # fmt: skip

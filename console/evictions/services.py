@@ -23,7 +23,7 @@ from console.announce import announce
 from console.audit import services as audit
 from console.audit.services import Actor
 from console.errors import Refused, SomebodyWasFirst
-from console.evictions import lifecycle, queries, reports, words
+from console.evictions import lifecycle, queries, reports, targets, words
 from console.evictions.lifecycle import Entry, Event, State
 from console.evictions.models import Eviction, EvictionPhase, Silence
 from console.inventory import nodes
@@ -82,22 +82,44 @@ def request(
 ) -> Eviction:
     """What a person, or a rule that needs no person, has decided; the time to undo runs.
 
-    Takes the place of one that is not under way yet; returns the open one when the node was told
-    already. Raises Refused when the placement has ended.
+    Returns the open one when the node was told already, or when the same was decided already.
+    Takes the place of any other; a job that was to be cancelled still is. Raises Refused when the
+    placement has ended.
     """
     if placement.state == PlacementState.ENDED:
         raise Refused(f"{placement} has ended already, so there is nothing to evict.")
     lane = policies.lane_for(placement.gpu.node.pool, origin)
     with transaction.atomic():
-        if running := _make_room(placement, actor, now, lifecycle.UNDER_WAY):
-            return running
-        facts = {"reason": reason, "decided_by": actor.user, "decided_at": now}
+        if same := _joined(placement, origin, actor, reason, now):
+            return same
+        facts: dict[str, Any] = {"reason": reason, "decided_by": actor.user, "decided_at": now}
+        facts["cancels"] = _make_room(placement, actor, now) or origin is Origin.CANCEL
         entry = lifecycle.decided(lane, now)
         eviction = _create(placement, origin, entry, reason, now, cause_id=cause_id, **facts)
-        if eviction is None:
-            raise SomebodyWasFirst(f"Another eviction of {placement} began just now.")
-        _tell(eviction, actor, "eviction.request", now, reason=reason)
-        doorbell.ring(doorbell.TICK_EVICTIONS)
+        if eviction:
+            _tell(eviction, actor, "eviction.request", now, reason=reason)
+            doorbell.ring(doorbell.TICK_EVICTIONS)
+            return eviction
+        if same := _joined(placement, origin, actor, reason, now):  # asked for twice at once
+            return same
+    raise SomebodyWasFirst(f"Another eviction of {placement} began just now.")
+
+
+def _joined(
+    placement: Placement, origin: Origin, actor: Actor, reason: str, now: datetime
+) -> Eviction | None:
+    """The open eviction that does what is asked for; None when there is none."""
+    eviction = queries.open_of(placement)
+    if eviction is None or not lifecycle.serves(
+        State(eviction.state), Origin(eviction.origin), origin
+    ):
+        return None
+    if origin is Origin.CANCEL and not eviction.cancels:
+        same = Eviction.objects.filter(pk=eviction.pk, state__in=lifecycle.OPEN, cancels=False)
+        if not same.update(cancels=True):
+            raise SomebodyWasFirst(f"The eviction of {placement} ended just now; cancel again.")
+        eviction.cancels = True
+        _tell(eviction, actor, "eviction.cancel", now, reason=reason)
     return eviction
 
 
@@ -128,15 +150,13 @@ def _create(
         return None
 
 
-def _make_room(
-    placement: Placement, actor: Actor, now: datetime, keep: Collection[str]
-) -> Eviction | None:
-    """The open eviction when its state is one to `keep`; any other open one is superseded."""
+def _make_room(placement: Placement, actor: Actor, now: datetime) -> bool:
+    """Supersede the open eviction, if there is one; whether it was to cancel the job."""
     eviction = queries.open_of(placement)
-    if eviction is None or eviction.state in keep:
-        return eviction
+    if eviction is None:
+        return False
     _move(eviction, Event.SUPERSEDE, actor, now, ended_at=now)
-    return None
+    return eviction.cancels
 
 
 # --- what people decide -------------------------------------------------------------------
@@ -260,6 +280,8 @@ def _tick_one(eviction: Eviction, now: datetime) -> bool:
         with transaction.atomic():
             if eviction.placement.state == PlacementState.ENDED:
                 return _end(eviction, CLOCK, eviction.placement.end_reason, {}, now)
+            if why := _why_target_closed(eviction):
+                return _withdraw(eviction, why, now)
             event = lifecycle.due(_timing(eviction, now), now)
             if event:
                 _BY_CLOCK[event](eviction, now)
@@ -267,6 +289,20 @@ def _tick_one(eviction: Eviction, now: datetime) -> bool:
     except SomebodyWasFirst as error:
         log.info("%s", error)
         return False
+
+
+def _why_target_closed(eviction: Eviction) -> str:
+    """Of a move that nobody has told the node yet; empty while it still makes sense."""
+    if eviction.state not in lifecycle.UNDECIDED or eviction.to_gpu is None:
+        return ""
+    return targets.why_closed(eviction.to_gpu)
+
+
+def _withdraw(eviction: Eviction, why: str, now: datetime) -> bool:
+    said = f"{eviction.to_gpu} takes it no more: {why}"[:300]
+    evidence = eviction.evidence | {"withdrawn": said}
+    _move(eviction, Event.SUPERSEDE, CLOCK, now, said=said, ended_at=now, evidence=evidence)
+    return True
 
 
 def _timing(eviction: Eviction, now: datetime) -> lifecycle.Timing:
@@ -335,7 +371,8 @@ _BY_CLOCK: Final = {
 def agent_started(node: Node, report: NodeReport, now: datetime) -> Eviction | None:
     """The node began a stop by itself. None when it names a placement that is not its own.
 
-    An open eviction of the placement is superseded; one with the same id is escalated.
+    An open eviction of the placement is superseded; one with the same id is escalated. Raises
+    ValueError for an origin that is not the node's to decide.
     """
     placement = queries.placement_of(node, report)
     if placement is None or report.eviction_id is None:
@@ -344,12 +381,20 @@ def agent_started(node: Node, report: NodeReport, now: datetime) -> Eviction | N
     with transaction.atomic():
         if known := queries.find(UUID(report.eviction_id)):
             return _escalate(known, node, origin, actor, now)
-        _make_room(placement, actor, now, keep=())
-        return _begun_by_agent(placement, origin, report, actor, now)
+        if origin not in lifecycle.BY_NODE:
+            raise ValueError(f"no node takes a job off by itself for {origin}")
+        cancels = _make_room(placement, actor, now)
+        return _begun_by_agent(placement, origin, report, actor, now, cancels=cancels)
 
 
 def _begun_by_agent(
-    placement: Placement, origin: Origin, report: NodeReport, actor: Actor, now: datetime
+    placement: Placement,
+    origin: Origin,
+    report: NodeReport,
+    actor: Actor,
+    now: datetime,
+    *,
+    cancels: bool,
 ) -> Eviction | None:
     eviction = _create(
         placement,
@@ -361,6 +406,8 @@ def _begun_by_agent(
         proposed_at=reports.moment(report, now),
         evidence=reports.evidence(report),
         reaction_ms=report.data.get("reaction_ms"),
+        by_node=True,
+        cancels=cancels,
         review=Eviction.Review.WANTED
         if lifecycle.wants_review(origin)
         else Eviction.Review.NOT_NEEDED,

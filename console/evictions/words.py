@@ -10,6 +10,7 @@ from console import figures, looks
 from console.accounts.models import User
 from console.evictions.lifecycle import State
 from console.evictions.models import Eviction
+from console.looks import Look
 
 # `{who}` is a person's name, or "the rule" where nobody decided.
 _STORIES: Final = {
@@ -39,7 +40,12 @@ def who(eviction: Eviction) -> str:
     """Who decided."""
     if eviction.decided_by:
         return name(eviction.decided_by)
-    return "The node" if eviction.origin in AGENT_ORIGINS else "The rule"
+    return "The node" if _is_of_node(eviction) else "The rule"
+
+
+def _is_of_node(eviction: Eviction) -> bool:
+    """Begun by the node, or made more urgent by it."""
+    return eviction.by_node or eviction.origin in AGENT_ORIGINS
 
 
 def name(user: User) -> str:
@@ -89,6 +95,8 @@ def outcome(eviction: Eviction) -> str:
         return f"Kept by {_by(eviction)}: {eviction.reason or 'no reason given'}"
     if state is State.EXPIRED:
         return "Nobody decided before the deadline, so it was dropped"
+    if state is State.SUPERSEDED and eviction.evidence.get("withdrawn"):
+        return f"Withdrawn: {eviction.evidence['withdrawn']}"
     if state is State.SUPERSEDED:
         return "The job ended first, or a more urgent eviction took over"
     if state is State.FAILED:
@@ -99,7 +107,7 @@ def outcome(eviction: Eviction) -> str:
 
 
 def _cause(eviction: Eviction) -> str:
-    word = origin_word(eviction.origin)
+    word = look(eviction).word
     if eviction.reaction_ms is not None:
         return f"{word}, held after {figures.span(eviction.reaction_ms / 1000)}"
     if eviction.to_gpu:
@@ -112,9 +120,20 @@ def _end(eviction: Eviction) -> str:
 
 
 def _by(eviction: Eviction) -> str:
-    return name(eviction.decided_by) if eviction.decided_by else "the rule"
+    if eviction.decided_by:
+        return name(eviction.decided_by)
+    return "the node" if _is_of_node(eviction) else "the rule"
+
+
+def look(eviction: Eviction) -> Look:
+    """Of its origin. One of origin `policy` is a person's own wish, or the node's."""
+    if eviction.origin != Origin.POLICY:
+        return looks.look(eviction.origin, "origin")
+    return looks.look("policy", "origin")._replace(
+        word="By the node" if eviction.by_node else "By hand"
+    )
 
 
 def origin_word(origin: str) -> str:
-    """`Overload`; what a person asked for on their own reads `By hand`."""
+    """`Overload`, for a list of them."""
     return "By hand" if origin == Origin.POLICY else looks.look(origin, "origin").word

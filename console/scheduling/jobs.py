@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from agents.wire.names import EndReason, Origin, PlacementState
 from console.announce import announce
@@ -99,6 +99,6 @@ def _go_on(
 
 
 def _is_cancelled(placement: Placement) -> bool:
-    return Eviction.objects.filter(
-        placement=placement, origin=Origin.CANCEL, state__in=Eviction.OPEN
-    ).exists()
+    """Also where something else takes it off first: a stop of the node, a drain."""
+    open_ = Eviction.objects.filter(placement=placement, state__in=Eviction.OPEN)
+    return open_.filter(Q(origin=Origin.CANCEL) | Q(cancels=True)).exists()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from agents.wire.names import Origin
+from agents.wire.names import AGENT_ORIGINS, Origin
 from console import figures
 from console.evictions.lifecycle import UNDECIDED, UNDER_WAY, State
 
@@ -28,6 +28,7 @@ class Removal:
     lost_work_s: float | None
     checkpoint: bool
     finished_first: bool
+    by_node: bool = False
 
 
 # What each origin means for the owner. `{because}` is the recorded reason, `{who}` who decided.
@@ -43,6 +44,7 @@ _BECAUSE: Final = {
     Origin.STOP_SHARING: "{who} stopped sharing there: {because}.",
     Origin.CANCEL: "{who} cancelled it: {because}.",
 }
+_BY_NODE: Final = "Its node took it off by itself: {because}."
 _DROPPED: Final = (State.REJECTED, State.EXPIRED, State.SUPERSEDED)
 
 
@@ -94,7 +96,8 @@ def _because(removal: Removal) -> str:
     because = removal.reason or removal.why or "no reason was given"
     if removal.origin == Origin.MOVE and removal.why:
         because = removal.why
-    sentence = _BECAUSE[Origin(removal.origin)]
+    own_wish = removal.by_node and removal.origin not in AGENT_ORIGINS
+    sentence = _BY_NODE if own_wish else _BECAUSE[Origin(removal.origin)]
     return sentence.format(because=because.rstrip("."), who=removal.decided_by or "A rule")
 
 

@@ -189,6 +189,7 @@ def _letter(eviction: Eviction) -> Letter:
         lost_work_s=eviction.lost_work_s,
         checkpoint=eviction.placement.job.checkpoint != Checkpoint.NONE,
         finished_first=eviction.finished_first,
+        by_node=eviction.by_node,
     )
     return Letter(eviction, letters.subject(told), letters.body(told))
 

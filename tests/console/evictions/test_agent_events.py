@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from agents.wire.messages import EventBatch
 from agents.wire.names import PHASES, EventKind, Origin
 from console.audit.models import Entry
-from console.evictions import services
+from console.evictions import services, words
 from console.evictions.lifecycle import State
 from console.evictions.models import Eviction, EvictionPhase
-from console.inventory.models import Gpu
+from console.inventory.models import Gpu, Node
+from console.telemetry import events
 from tests.console.evictions.cast import (
     NOW,
     a_dispatched,
@@ -59,6 +62,55 @@ def test_the_same_start_twice_makes_one_row():
         services.agent_started(placement.gpu.node, report, after(seconds))
     assert Eviction.objects.count() == 1
     assert Entry.objects.filter(action="eviction.begin").count() == 1
+
+
+@pytest.mark.parametrize("origin", [Origin.STOP_SHARING, Origin.POLICY])
+def test_a_stop_of_the_nodes_own_is_an_eviction_that_the_node_decided(origin):
+    """Its lease ran out, or somebody switched sharing off on the machine."""
+    eviction = started(a_placement(), origin)
+    report_phase(eviction, "SIGNALLED", 1)
+    row = fresh(eviction)
+    assert (row.by_node, row.state, row.phase) == (True, State.STOPPING, "SIGNALLED")
+    assert (words.who(row), row.review) == ("The node", Eviction.Review.NOT_NEEDED)
+    assert words.look(row).word != "By hand"
+
+
+@pytest.mark.parametrize("origin", [Origin.CANCEL, Origin.MOVE, Origin.DRAIN, Origin.SLO])
+def test_a_node_takes_nothing_off_for_what_only_the_console_decides(origin):
+    placement = a_placement()
+    with pytest.raises(ValueError, match="by itself"):
+        services.agent_started(placement.gpu.node, a_start(placement, origin), NOW)
+    assert not Eviction.objects.exists()
+
+
+def test_a_whole_stop_replayed_makes_one_row_and_each_phase_once():
+    placement = a_placement()
+    start = a_start(placement, Origin.STOP_SHARING)
+    phases = [
+        a_report(EventKind.EVICTION_PHASE, placement, start.eviction_id, number, phase=phase)
+        for number, phase in enumerate(PHASES)
+    ]
+    batch = EventBatch(
+        tuple(
+            msgspec.structs.replace(event, seq=seq)
+            for seq, event in enumerate([start, *phases, an_end(placement)], start=1)
+        )
+    )
+    for _ in range(2):
+        node = Node.objects.get(pk=placement.gpu.node_id)
+        node.acked_event_seq = 0
+        events.persist(node, batch, after(20))
+    row = Eviction.objects.get()
+    assert (row.state, row.finished_first) == (State.COMPLETED, False)
+    assert EvictionPhase.objects.count() == len(PHASES)
+    assert Entry.objects.filter(action="eviction.begin").count() == 1
+
+
+def test_a_start_that_is_told_after_the_placement_ended_is_closed_by_the_sweep():
+    placement = a_placement(state="ENDED", ended_at=NOW, end_reason="lost")
+    eviction = started(placement, Origin.POLICY)
+    services.tick(after(1))
+    assert fresh(eviction).state == State.COMPLETED
 
 
 @pytest.mark.parametrize("origin", [Origin.OVERLOAD, Origin.EMERGENCY])

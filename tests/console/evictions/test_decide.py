@@ -204,6 +204,29 @@ def test_a_wish_for_what_is_under_way_returns_that():
     assert ask(eviction.placement, user=a_user("okafor", Role.APPROVER)) == eviction
 
 
+def test_asking_twice_makes_one_row_and_leaves_the_first_its_time_to_undo():
+    placement = a_placement()
+    first = ask(placement)
+    second = ask(placement, user=a_user("okafor", Role.APPROVER))
+    assert (second, second.dispatch_at) == (first, after(10))
+    assert Eviction.objects.count() == 1
+    assert Entry.objects.filter(action="eviction.request").count() == 1
+
+
+def test_asking_twice_at_the_same_moment_makes_one_row(monkeypatch):
+    placement = a_placement()
+    first, open_of, looks = ask(placement), queries.open_of, iter([True, True])
+    monkeypatch.setattr(queries, "open_of", lambda p: None if next(looks, False) else open_of(p))
+    assert ask(placement, user=first.decided_by) == first
+    assert Eviction.objects.count() == 1
+
+
+def test_a_wish_for_another_reason_takes_the_place_of_an_approved_one():
+    wish = ask(a_placement())
+    drain = ask(wish.placement, Origin.DRAIN, user=a_user("okafor", Role.APPROVER))
+    assert (fresh(wish).state, drain.state) == (State.SUPERSEDED, State.APPROVED)
+
+
 def test_an_ended_placement_cannot_be_evicted():
     with pytest.raises(Refused, match="has ended already"):
         ask(a_placement(state="ENDED", ended_at=NOW))

@@ -6,8 +6,9 @@ import pytest
 
 from agents.wire.names import Origin
 from console.audit.models import Entry
-from console.evictions import queries, services
+from console.evictions import queries, services, words
 from console.evictions.lifecycle import State
+from console.evictions.models import Eviction
 from console.inventory.models import Gpu, Node
 from console.scheduling.models import Placement
 from tests.console.evictions.cast import (
@@ -23,7 +24,8 @@ from tests.console.evictions.cast import (
     an_approver,
     fresh,
 )
-from tests.console.inventory.cast import a_gpu
+from tests.console.inventory.cast import a_gpu, a_node
+from tests.console.scheduling.cast import a_sharing_pool
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +55,60 @@ def test_at_its_deadline_a_move_is_dropped():
     services.tick(after(1_800))
     row = fresh(eviction)
     assert (row.state, row.ended_at) == (State.EXPIRED, after(1_800))
+
+
+def an_open_gpu() -> Gpu:
+    node = a_node("node-02", a_sharing_pool("batch"), state="CONNECTED")
+    return a_gpu(node, sharing_mode="enforce")
+
+
+def a_move(target: Gpu) -> Eviction:
+    placement = a_placement(a_gpu_in_use())
+    move = services.propose(placement, Origin.MOVE, "pays", {"gain": 0.4}, NOW, to_gpu=target)
+    assert move is not None
+    return move
+
+
+@pytest.mark.parametrize(
+    ("closed", "why"),
+    [
+        ({"disabled": True, "disabled_reason": "fan"}, "it was disabled: fan"),
+        ({"sharing_mode": "observe"}, "its sharing mode is observe"),
+        ({"unshareable_fact": "MIG is on"}, "MIG is on"),
+        ({"conflict": True}, "another node claims its UUID"),
+        ({"state": "DISABLED"}, "its hardware is suspect"),
+    ],
+)
+def test_a_move_whose_target_closes_is_withdrawn_with_the_reason(closed, why):
+    target = an_open_gpu()
+    move = a_move(target)
+    services.tick(after(1))
+    assert fresh(move).state == State.PROPOSED
+    Gpu.objects.filter(pk=target.pk).update(**closed)
+    services.tick(after(2))
+    row = fresh(move)
+    assert (row.state, row.ended_at) == (State.SUPERSEDED, after(2))
+    assert words.outcome(row) == f"Withdrawn: {target} takes it no more: {why}"
+    assert row.evidence["gain"] == 0.4
+    assert why in Entry.objects.get(action="eviction.supersede").reason
+
+
+def test_an_approved_move_to_a_cordoned_node_does_not_go_out():
+    target = an_open_gpu()
+    move = a_move(target)
+    services.approve(move.pk, an_approver(), "", NOW)
+    Node.objects.filter(pk=target.node_id).update(cordoned=True)
+    services.tick(after(60))
+    assert fresh(move).state == State.SUPERSEDED
+    assert not Entry.objects.filter(action="eviction.dispatch").exists()
+
+
+def test_a_busy_moment_of_its_target_does_not_withdraw_a_move():
+    target = an_open_gpu()
+    move = a_move(target)
+    Gpu.objects.filter(pk=target.pk).update(state="UNHEALTHY")
+    services.tick(after(1))
+    assert fresh(move).state == State.PROPOSED
 
 
 def test_beyond_the_budget_nothing_more_runs_by_itself(monkeypatch):

@@ -14,6 +14,7 @@ from console.evictions.models import Eviction
 from console.scheduling import observed
 from console.scheduling.models import Placement
 from console.workloads.models import OfflineJob
+from tests.console.evictions import cast as evictions_cast
 from tests.console.inventory.cast import NOW
 from tests.console.scheduling.cast import a_running, a_waiting_job, an_end, sharing_gpus
 
@@ -59,6 +60,30 @@ def test_a_job_that_failed_waits_before_its_next_try(running):
 
 def test_a_cancelled_job_does_not_wait_again(running):
     evictions.request(running, Origin.CANCEL, system("test"), "not needed", NOW)
+    assert end(running, "evicted").state == "CANCELLED"
+
+
+@pytest.mark.parametrize("origin", ["overload", "stop_sharing", "policy"])
+def test_a_cancelled_job_does_not_wait_again_when_its_node_stops_it_first(running, origin):
+    evictions.request(running, Origin.CANCEL, system("test"), "not needed", NOW)
+    report = evictions_cast.a_start(running, Origin(origin))
+    evictions.agent_started(running.gpu.node, report, NOW)
+    assert end(running, "evicted").state == "CANCELLED"
+
+
+def test_a_job_that_is_cancelled_while_it_is_taken_off_does_not_wait_again(running):
+    report = evictions_cast.a_start(running, Origin.OVERLOAD)
+    under_way = evictions.agent_started(running.gpu.node, report, NOW)
+    asked = evictions.request(running, Origin.CANCEL, system("test"), "not needed", NOW)
+    assert (asked, asked.origin) == (under_way, Origin.OVERLOAD)
+    assert end(running, "evicted").state == "CANCELLED"
+
+
+def test_a_cancel_that_becomes_an_emergency_still_cancels(running):
+    ordered = evictions.request(running, Origin.CANCEL, system("test"), "not needed", NOW)
+    evictions.tick(NOW + timedelta(seconds=60))
+    report = evictions_cast.a_start(running, Origin.EMERGENCY, ordered.pk)
+    evictions.agent_started(running.gpu.node, report, NOW)
     assert end(running, "evicted").state == "CANCELLED"
 
 

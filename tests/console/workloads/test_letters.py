@@ -44,6 +44,12 @@ def test_an_overload_tells_why_how_fast_and_what_it_cost():
     )
 
 
+def test_what_the_node_decided_is_not_laid_at_a_persons_door():
+    told = text(origin=Origin.POLICY, why="the lease expired", by_node=True)
+    assert told.startswith("Its node took it off by itself: the lease expired.")
+    assert "by hand" not in told
+
+
 def test_work_that_was_saved_not_saved_and_not_known_read_differently():
     assert "nothing was lost" in text(lost_work_s=0)
     assert "saves no work by itself" in text(checkpoint=False)
