@@ -8,6 +8,7 @@ the daemon. `unit` prints the systemd template.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -15,11 +16,13 @@ from dataclasses import replace
 
 from agents import preflight
 from agents.collectors.base import Unavailable
-from agents.mps import enabling, unit
+from agents.config import CannotRun
+from agents.mps import enabling, ours, unit
 from agents.mps.cards import CardSource, NodeCard
 from agents.mps.control import Control, ControlFailed
 from agents.mps.enabling import Readiness, Stage
 from agents.mps.shareable import Sharing
+from agents.settings.flags import state_dir_of, where_options
 
 
 class Declined(RuntimeError):
@@ -34,7 +37,7 @@ def main(words: Sequence[str]) -> int:
         return 0
     try:
         told = act(options, preflight.node_cards(options.dcgm))
-    except (Declined, Unavailable, ControlFailed, OSError) as failure:
+    except (CannotRun, Declined, Unavailable, ControlFailed, OSError) as failure:
         sys.stderr.write(f"muxflow-agent: {failure}\n")
         return 1
     sys.stdout.write(told + "\n")
@@ -42,7 +45,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def act(options: argparse.Namespace, source: CardSource) -> str:
-    """What was done or seen, in words. Raises Declined, Unavailable, ControlFailed."""
+    """What was done or seen, in words. Raises CannotRun, Declined, Unavailable, ControlFailed."""
     cards = [one for one in source.cards() if options.gpu in (None, one.facts.uuid)]
     if options.gpu is not None and not cards:
         raise Declined(f"this node has no GPU {options.gpu}: `muxflow-agent preflight` lists them")
@@ -88,9 +91,9 @@ def _enable(options: argparse.Namespace, card: NodeCard) -> str:
 
 
 def _disable(options: argparse.Namespace, card: NodeCard) -> str:
-    """Which clients are offline jobs the agent knows; here all count as online."""
     sharing = _sharing(options, card)
-    if refused := enabling.why_not_quit(sharing, frozenset(), approved=options.approved):
+    offline = ours.among(sharing.clients, state_dir_of(options, os.environ) / "jobs")
+    if refused := enabling.why_not_quit(sharing, offline, approved=options.approved):
         raise Declined(f"not disabled: {refused}")
     unit.stop(Control(unit.place_of(card.facts.uuid, options.mps_dir), (options.program,)))
     return f"GPU {card.facts.uuid} is shared no more: its control daemon has ended."
@@ -108,4 +111,5 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--uid", type=int, metavar="N", help="as whom offline jobs are to run")
     preflight.add_node_options(parser)
+    where_options(parser, "state_dir")
     return parser

@@ -150,9 +150,12 @@ def _hit(account: Account, pid: int | None) -> Account:
 
 
 def _guilty(account: Account, pid: int | None, at: str) -> Account:
-    """The first to be named; the line may come before the one that tells of the fault."""
-    account = _fatal(account, at)
+    """The first to be named; the line may come before the one that tells of the fault, or when
+    the server is well again."""
     fault = account.fault
+    if fault is None or pid not in fault.hit_pids:
+        account = _fatal(account, at)
+        fault = account.fault
     if fault is None or fault.guilty_pid is not None:
         return account
     return replace(account, fault=replace(fault, guilty_pid=pid))

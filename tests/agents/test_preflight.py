@@ -16,6 +16,7 @@ from agents.mps.cards import NvmlCards
 from agents.mps.shareable import Fact
 from agents.stub import mps_control, mps_daemon
 from agents.stub.kubernetes_api import FakeKubernetes, pod, serving
+from agents.supervisor import start_ticks
 from tests.agents.collectors.fake_nvml import (
     GIB,
     OTHER,
@@ -193,6 +194,22 @@ def test_disabling_ends_the_daemon_but_not_under_its_clients(mps, node, client):
     assert "1 online clients would die" in told
     assert mps("disable", "--gpu", UUID, "--approved")[0] == 0
     assert unit.find(unit.place_of(UUID, node.directory)) is None
+
+
+def test_our_own_jobs_are_not_taken_for_online_clients(mps, node, client):
+    mps("enable", "--gpu", UUID)
+    pipe = unit.place_of(UUID, node.directory).pipe_directory
+    mps_control.ask(f"fake connect {client}", str(pipe))
+    placement = node.directory / "jobs" / "placement-1"
+    placement.mkdir(parents=True)
+    written = {"pid": client, "pid_ticks": start_ticks(client)}
+    (placement / "started.json").write_text(json.dumps(written))
+    where = ("--state-dir", str(node.directory))
+    code, told = mps("disable", "--gpu", UUID, "--approved", *where)
+    assert code == 1
+    assert "offline jobs still run" in told
+    (placement / "started.json").write_text("{")
+    assert "1 online clients would die" in mps("disable", "--gpu", UUID, *where)[1]
 
 
 @pytest.fixture

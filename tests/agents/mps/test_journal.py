@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +57,12 @@ def test_the_first_to_be_named_is_the_guilty_one():
     later = GUILTY.replace("11663", "11661")
     assert told(*FAULT, GUILTY, later).fault.guilty_pid == 11663
     assert told(GUILTY, *FAULT).fault.guilty_pid == 11663
+
+
+def test_a_name_that_comes_when_the_server_is_well_again_tells_of_no_second_fault():
+    well = replace(told(*FAULT), at_fault=False)
+    account = told(GUILTY, GUILTY.replace("11663", "11661"), account=well)
+    assert (account.faults, account.fault.guilty_pid, account.at_fault) == (1, 11663, False)
 
 
 def test_many_lines_of_one_fault_are_one_fault():
