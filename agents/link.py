@@ -35,6 +35,8 @@ PING_EVERY_S: Final = 3.0
 PING_TIMEOUT_S: Final = 4.0
 CLOSE_TIMEOUT_S: Final = 1.0
 REFUSED: Final = frozenset({401, 403})
+# It ends or begins again: that it is out of reach for a while is a part of that.
+GOING: Final = frozenset({CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART})
 
 
 class Station(Protocol):
@@ -148,7 +150,7 @@ class Link:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 welcome = codec.decode_from_console(await _receive(socket))
         except TimeoutError as error:
-            raise Silent(f"it did not answer the hello within {OPEN_TIMEOUT_S:.0f} s") from error
+            raise Silent(f"it did not answer the hello within {OPEN_TIMEOUT_S:g} s") from error
         if not isinstance(welcome, Welcome):
             raise NotWelcome(f"expected a welcome, received {type(welcome).__name__}")
         if not PROTOCOL_MIN <= welcome.protocol <= PROTOCOL_MAX:
@@ -216,11 +218,13 @@ def _explained(error: Exception) -> Complaint:
         case InvalidStatus():
             return Complaint(f"HTTP status {error.response.status_code}", heard=True)
         case ConnectionClosed(rcvd=Close(code=code, reason=reason)):
-            return Complaint(f"it closed the connection ({code} {reason})", heard=True)
+            told = f"it closed the connection ({code}){reason and ': '}{reason}"
+            return Complaint(told, heard=code not in GOING)
         case ConnectionClosed(sent=Close(code=CloseCode.INTERNAL_ERROR)):
-            return Complaint(f"it did not answer a ping within {PING_TIMEOUT_S:.0f} s")
+            return Complaint(f"it did not answer a ping within {PING_TIMEOUT_S:g} s")
         case ConnectionClosed(sent=Close(code=code, reason=reason)):
-            return Complaint(f"it does not keep to the protocol ({code} {reason})", heard=True)
+            told = f"it does not keep to the protocol ({code}){reason and ': '}{reason}"
+            return Complaint(told, heard=True)
         case ConnectionClosed():
             return Complaint("the connection broke off")
         case ssl.SSLCertVerificationError():
@@ -242,7 +246,7 @@ async def _send(socket: ClientConnection, message: FromAgent) -> None:
         async with asyncio.timeout(SEND_TIMEOUT_S):
             await socket.send(codec.encode(message))
     except TimeoutError as error:
-        raise Silent(f"it took nothing off the connection for {SEND_TIMEOUT_S:.0f} s") from error
+        raise Silent(f"it took nothing off the connection for {SEND_TIMEOUT_S:g} s") from error
 
 
 async def _receive(socket: ClientConnection) -> bytes:

@@ -53,10 +53,11 @@ class Outbox:
         self._telemetry = self._status = None
 
     def acknowledge(self, seq: int) -> None:
-        """A number that was never sent acknowledges nothing."""
-        if self._stored_seq < seq <= self._sent_seq:
+        """A number that was never sent acknowledges nothing; one that was given up on does."""
+        if self._stored_seq < seq <= self._spool.handed_out_seq:
             self._spool.ack(seq)
             self._stored_seq, self._waits_since = seq, None
+            self._sent_seq = max(self._sent_seq, seq)
             self._window = min(2 * self._window, MAX_EVENTS_PER_BATCH)
             self._filled.set()
 

@@ -47,7 +47,7 @@ class Spool:
         self.count: int = count
         self.last_seq: int = max(last or 0, self.acked_seq)
         # What an earlier life of this agent sent is not known: all of it may have been.
-        self._sent_seq = self.last_seq
+        self.handed_out_seq = self.last_seq
         self._gap: Event | None = None
         self.tally = Tally()
 
@@ -91,7 +91,7 @@ class Spool:
         )
         events = tuple(_decoder.decode(body) for body in _fitting([row[0] for row in rows]))
         if events:
-            self._sent_seq = max(self._sent_seq, events[-1].seq)
+            self.handed_out_seq = max(self.handed_out_seq, events[-1].seq)
         return events
 
     def ack(self, seq: int) -> None:
@@ -109,7 +109,7 @@ class Spool:
         """What the console has of this node, as it says on a new connection. A number that this
         spool never handed out is of one that was lost, with a clock that was ahead of this one:
         what waits here the console has never seen, and gets numbers above."""
-        if self._is_new or acked_seq > self._sent_seq:
+        if self._is_new or acked_seq > self.handed_out_seq:
             self._lift_above(max(acked_seq, self.acked_seq))
         else:
             self.ack(acked_seq)
@@ -129,7 +129,7 @@ class Spool:
 
     def _note_acked(self, seq: int) -> None:
         self.acked_seq, self._is_new = seq, False
-        self._sent_seq = max(self._sent_seq, seq)
+        self.handed_out_seq = max(self.handed_out_seq, seq)
         self._state.set_fact(self._node, "acked_seq", _encoder.encode(seq))
 
     def _add(self, event: Event) -> None:
@@ -145,7 +145,7 @@ class Spool:
         """Counts a dropped event in the gap at the end, or in a new one if that was sent."""
         self.tally.dropped += 1
         gap = self._gap
-        if gap is not None and gap.seq == self.last_seq and gap.seq > self._sent_seq:
+        if gap is not None and gap.seq == self.last_seq and gap.seq > self.handed_out_seq:
             self._gap = msgspec.structs.replace(gap, data={"dropped": gap.data["dropped"] + 1})
             self._put(self._gap)
             return

@@ -45,6 +45,7 @@ class FakeConsole:
         self.events: list[Event] = []
         self.statuses: list[Status] = []
         self.telemetry: list[Telemetry] = []
+        self.garbled: list[str] = []
         self.handshakes = 0
         self.key = KEY
         self._desired: DesiredState | None = None
@@ -100,8 +101,18 @@ class FakeConsole:
         with contextlib.suppress(ConnectionClosed):
             while data := await socket.recv(decode=False):
                 if self.answers:
-                    await self._take(socket, codec.decode_from_agent(data))
+                    await self._hear(socket, data)
         self._sockets.discard(socket)
+
+    async def _hear(self, socket: ServerConnection, data: bytes) -> None:
+        try:
+            message = codec.decode_from_agent(data)
+        except codec.WireError as error:
+            self.garbled.append(str(error))
+            if socket not in self._sockets:
+                await socket.close(4400, str(error)[:100])
+            return
+        await self._take(socket, message)
 
     async def _take(self, socket: ServerConnection, message: Any) -> None:
         if isinstance(message, Hello):
