@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from agents.mps.warden import Terms
-from agents.wire.names import EndReason, EventKind, Origin, PlacementState, SharingMode
-from tests.agents.cast import Stage, desired, placement
+from agents.wire.names import (
+    EndReason,
+    EventKind,
+    Origin,
+    PlacementState,
+    SharingMode,
+    Signal,
+)
+from tests.agents.cast import PLACEMENT_ID, Stage, desired, placement
 
 
 class Says:
@@ -97,3 +105,46 @@ def test_an_mps_side_that_breaks_stops_nothing_else(stage):
     stage.node._mps.terms = lambda *_, **__: 1 / 0
     stage.run(3)
     assert stage.job().state is PlacementState.RUNNING
+
+
+def test_the_story_of_a_fault_is_told_once_a_second_and_names_the_job(stage):
+    stage.start()
+    first = {"pid": 7, "side": "offline", "name": "loop", "placement_id": PLACEMENT_ID}
+    stage.node._mps.due = [{"fault_id": "f", "first": first, "ended": False}]
+    stage.run(2)
+    stage.node._mps.due = [{"fault_id": "f", "first": None, "ended": True}]
+    stage.run(2)
+    told = stage.told(EventKind.GPU_FAULT)
+    assert [event.data["ended"] for event in told] == [False, True]
+    assert [event.placement_id for event in told] == [PLACEMENT_ID, None]
+    assert [event.gpu_index for event in told] == [0, 0]
+
+
+def test_what_is_urgent_waits_for_no_second(stage):
+    stage.start()
+    stage.node._mps.urgent = True
+    says(stage, hold="the MPS server is not ready")
+    stage.run(0.4)
+    assert stage.node._guards[0].terms.hold
+
+
+def test_a_quarantine_counts_as_lifted_when_a_person_enables_the_gpu_again(stage):
+    stage.healthy()
+    stage.run(1)
+    assert stage.node._mps.around.lifted
+    stage.node.quarantine(0, "its MPS server faulted too often")
+    stage.run(1)
+    assert not stage.node._mps.around.lifted
+    for generation, disabled in ((2, True), (3, False)):
+        gpus = tuple(replace(gpu, disabled=disabled) for gpu in desired().gpus)
+        stage.order(desired(gpus=gpus, generation=generation))
+        stage.run(1)
+        assert stage.node._mps.around.lifted is not disabled
+
+
+def test_only_xids_that_sysmonitor_leaves_alone_are_handed_on(stage):
+    stage.healthy()
+    for code, handed in ((43.0, (43.0,)), (31.0, ()), (79.0, ()), (0.0, ())):
+        stage.sensors.values[Signal.XID] = code
+        stage.run(1)
+        assert stage.node._mps.around.xids == handed

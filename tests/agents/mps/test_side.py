@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import replace
 
 from agents.collectors.attribution import GpuProcess
@@ -8,7 +9,14 @@ from agents.collectors.attribution import Side as Whose
 from agents.collectors.base import NOTHING, GpuReading, Origin
 from agents.collectors.card import Card
 from agents.mps import side
+from agents.mps.health import ServerState
+from agents.mps.journal import Account
+from agents.mps.keep import Keep
+from agents.mps.memory import RESTARTED
+from agents.mps.recovery import Stage
 from agents.mps.shareable import OnlineProcess
+from agents.mps.timeline import Witness
+from agents.state import StateFile
 from agents.sysmonitor.signals import POSITIONS
 from agents.wire.names import Signal
 from tests.agents.mps.cast import GIB, MPS, UUID
@@ -74,3 +82,41 @@ def test_a_node_asks_the_warden_of_each_card():
     assert terms == side.Terms()
     assert mps.terms(0, None, ENFORCE, 21.0).unshareable == "its processes cannot be listed"
     assert mps.news(0) == ()
+
+
+FAULTY = replace(MPS, state=ServerState.FAULT, account=Account(faults=1, at_fault=True))
+OURS = GpuProcess(20, Whose.OFFLINE, GIB, mps=True, placement_id="job-a", name="loop")
+
+
+def test_a_fault_is_urgent_from_its_first_sight_until_it_is_over():
+    seen = [MPS]
+    mps = side.NodeMps({0: CARD}, lambda _uuid: seen[0], lambda _card: Hands())
+    online = reading(GpuProcess(4711, Whose.ONLINE, GIB, mps=True), OURS)
+    mps.terms(0, online, ENFORCE, 0.0)
+    assert not mps.is_urgent(0)
+    seen[0] = FAULTY
+    assert mps.is_urgent(0)
+    mps.terms(0, online, ENFORCE, 0.2)
+    assert mps.is_urgent(0)
+    assert not mps.is_urgent(1)
+
+
+def test_a_story_survives_the_agent_and_is_told_by_the_next(tmp_path):
+    def life():
+        keep = Keep(state, "node-01", "boot 1", clock=lambda: 0.0)
+        said = Witness(20, 700, 1e9, "job-a")
+        ways = {"witnesses": lambda _index: (said,), "keep": keep, "wall": lambda: 1e9}
+        return side.NodeMps({0: CARD}, lambda _uuid: FAULTY, lambda _card: Hands(), **ways)
+
+    with closing(StateFile(tmp_path)) as state:
+        first = life()
+        first.terms(0, reading(OURS), ENFORCE, 0.0)
+        (begun,) = first.news(0)
+        assert first.news(0) == ()
+        second = life()
+        assert second.wardens[0].stage is Stage.ENDING
+        (resumed,) = second.news(0)
+    assert begun["first"] == {"pid": 20, "side": "offline", "name": "loop", "placement_id": "job-a"}
+    assert begun["code"] == 700
+    assert resumed["fault_id"] == begun["fault_id"]
+    assert resumed["moments"][-1]["what"] == RESTARTED
