@@ -345,9 +345,9 @@ def _collapse(file: int, length: int) -> bool:
 
 
 def write_durably(path: Path, content: dict[str, Any]) -> None:
-    """All of it or nothing, and still there after a power cut."""
+    """All of it or nothing, and still there after a power cut; its owner alone may read it."""
     fresh = path.with_name(f"{path.name}.new")
-    with fresh.open("w") as file:
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(content, file)
         file.flush()
         os.fsync(file.fileno())

@@ -161,6 +161,15 @@ def test_a_job_without_a_command_is_refused_before_it_starts(runtime):
         runtime.start(placement(command=()))
 
 
+@pytest.mark.parametrize("what", ["mkfifo", "ln -s /etc/hostname", "mkdir"])
+def test_whatever_a_job_makes_of_its_progress_holds_nobody_up(runtime, what):
+    runtime.start(placement(command=("sh", "-c", f"{what} $MUXFLOW_PROGRESS; exit 5")))
+
+    facts = until(runtime, Condition.EXITED)
+
+    assert (facts.exit_code, facts.progress, facts.work_done_s) == (5, None, None)
+
+
 def test_an_overlong_log_is_moved_aside(tmp_path, monkeypatch):
     runtime = _runtime(tmp_path, log_bytes=1_000)
     writer = "import time\nwhile True: print('x' * 99, flush=True); time.sleep(0.01)"

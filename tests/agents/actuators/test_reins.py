@@ -19,6 +19,16 @@ def test_a_new_job_starts_at_the_floor_within_its_quota():
     assert limits.memory_quota_bytes == placement().memory_quota_bytes
 
 
+def test_what_may_wait_on_the_device_is_the_nodes_to_say_and_lasts():
+    limits = reins.first(placement(), 20.0, inflight_cap=1)
+
+    changed = reins.with_duty(reins.thawed(reins.frozen(limits), told=False), 40.0, told=False)
+
+    assert reins.for_each(changed, 2).inflight_cap == 1
+    assert reins.after(placement(), 20.0, Limits(), inflight_cap=3).inflight_cap == 3
+    assert reins.first(placement(), 20.0).inflight_cap is None
+
+
 def test_a_job_that_saves_nothing_gets_no_window():
     assert reins.first(placement(checkpoint=Checkpoint.NONE), grace_s=20.0).grace_ms == 0
     assert reins.with_grace(RUNNING, 0.0).grace_ms == 0

@@ -47,6 +47,17 @@ def test_a_job_runs_within_its_quota_and_share_from_its_first_call(bench):
     assert facts.pids == {facts.pid}
 
 
+def test_a_process_has_one_kernel_on_the_device_at_a_time(bench):
+    bench.start("exec", LAUNCHES)
+
+    bench.until(lambda _: bench.launches() > 20)
+
+    assert bench.leash()._block.read_limits().inflight_cap == 1
+    for _ in range(20):
+        bench.facts()
+        assert all(one.inflight <= 1 for one in bench.leash().statement.processes)
+
+
 def test_nothing_is_in_effect_before_a_process_holds_to_it(bench):
     bench.start("sleep 60")
     bench.until(lambda facts: facts.condition is Condition.ALIVE)
