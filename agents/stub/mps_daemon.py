@@ -138,6 +138,7 @@ class Server:
     uid: int
     ready_at: float
     fault: bool = False
+    undefined: bool = False
     clients: dict[int, Client] = field(default_factory=dict)
     percentage: float = 100.0
     memory_limit: str = ""
@@ -401,6 +402,7 @@ class Daemon:
         """Also one after which all clients have gone before anybody looked."""
         state, told = report["state"], self._faults
         passed = told is not None and report["faults"] > told
+        server.undefined = state not in (ACTIVE, FAULT)
         if server.fault or (state == ACTIVE and not passed):
             return
         guilty = "last_fault_pid" if state in (ACTIVE, FAULT) else "last_unsafe_pid"
@@ -432,8 +434,9 @@ class Daemon:
         self._recover(server)
 
     def _recover(self, server: Server) -> None:
-        """Well again once all that were there have gone."""
-        if server.fault and not any(client.hit for client in server.clients.values()):
+        """Well again once all that were there have gone; what a client left undefined stays so."""
+        waits = server.undefined or any(client.hit for client in server.clients.values())
+        if server.fault and not waits:
             server.fault = False
             self._server_log(server, "Volta MPS: Server has recovered and is ACTIVE")
 
