@@ -13,6 +13,7 @@ from django.utils.functional import SimpleLazyObject
 
 from console.accounts.access import role_name
 from console.accounts.models import Role, User
+from console.env import env_str
 from console.evictions.models import Eviction
 
 # URL name, words. The first row stands in the header, the second under More.
@@ -91,6 +92,11 @@ class Shell:
         """The word for the highest role that the person holds anywhere."""
         user = self.request.user
         return role_name(user) if isinstance(user, User) else ""
+
+    @property
+    def demo_without_xcuda(self) -> str:
+        """Why the demo's real node runs without xCUDA, "" when it does not."""
+        return env_str("MUXFLOW_DEMO_WITHOUT_XCUDA")
 
     @property
     def demo_persons(self) -> Sequence[DemoPerson]:

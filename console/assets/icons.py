@@ -12,8 +12,8 @@ ICONS: Final = frozenset(
     """
     activity arrow-left arrows-exchange book check chevron-down chevron-left chevron-right copy
     cpu filter grid-dots hand-stop history inbox info-circle key keyboard lock logout menu-2
-    plug-connected-x plus power search server share shield-check stack-2 table trending-up
-    upload user x
+    plug-connected-x plus power search server share shield-check shield-off stack-2 table
+    trending-up upload user x
     """.split()  # noqa: SIM905  one word a name reads better than quoted ones
 )
 

@@ -1,4 +1,4 @@
-"""One-click sign-in, the switch between people, and the faults of the demo's panel."""
+"""One-click sign-in, the switch between people, the faults of the panel and what came of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.views.decorators.http import require_POST
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
 from agents.wire import faults
-from console.demo import fleet, people
+from console.demo import fleet, lab, people
+from console.demo.outcome import outcomes
 from console.errors import MuxFlowError
 from console.inventory.models import Node
 from console.pages import ours
@@ -44,7 +45,10 @@ def _back(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def demo_fault(request: HttpRequest) -> HttpResponse:
-    make = FAULTS.get(request.POST.get("kind", ""))
+    kind = request.POST.get("kind", "")
+    if kind in SIGTERMS:
+        return _sigterm(request, under_xcuda=SIGTERMS[kind])
+    make = FAULTS.get(kind)
     if make is None:
         raise Http404("The panel has no such fault.")
     try:
@@ -52,6 +56,28 @@ def demo_fault(request: HttpRequest) -> HttpResponse:
     except MuxFlowError as error:
         messages.error(request, str(error))
     return _back(request)
+
+
+def _sigterm(request: HttpRequest, *, under_xcuda: bool) -> HttpResponse:
+    """Goes where one sees what comes of it."""
+    try:
+        messages.success(request, lab.terminate(under_xcuda=under_xcuda))
+    except MuxFlowError as error:
+        messages.error(request, str(error))
+        return _back(request)
+    return redirect("demo_sigterm")
+
+
+@require_safe
+def demo_sigterm(request: HttpRequest) -> HttpResponse:
+    """The last SIGTERM of each kind; asks for itself every second while one goes on."""
+    told, why = outcomes(()), lab.why_absent()
+    try:
+        told = outcomes(() if why else lab.presses())
+    except MuxFlowError as error:
+        why = str(error)
+    part = "demo/_sigterm.html" if request.headers.get("HX-Request") else "demo/sigterm.html"
+    return render(request, part, {"outcomes": told, "why": why})
 
 
 def _spike() -> faults.Fault:
@@ -75,3 +101,4 @@ def _busy_node() -> str:
 
 
 FAULTS = {"traffic_spike": _spike, "kill_node": _kill_node, "cut_console": _cut_console}
+SIGTERMS = {"sigterm_with": True, "sigterm_without": False}

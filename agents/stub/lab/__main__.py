@@ -5,8 +5,9 @@
     python -m agents.stub.lab restart --socket SOCKET SERVICE     the node's restart hook
     python -m agents.stub.lab gpus                                the UUID of each GPU
 
-The GPUs are those of the stand-in driver, by its settings in the environment. Nothing here is a child of the agent, and all of it ends with this process, however that ends: the
-services with their input, the daemons with their lifeline.
+The GPUs are those of the stand-in driver, by its settings in the environment. Nothing here is a
+child of the agent, and all of it ends with this process, however that ends: the services with
+their input, the daemons with their lifeline.
 """
 
 from __future__ import annotations
