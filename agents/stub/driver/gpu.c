@@ -59,14 +59,28 @@ static bool pass_queue(struct gpu *gpu, struct gpu_client *client, struct gpu_qu
     for (uint32_t rest = (client)->busy, index; rest && (index = (uint32_t)__builtin_ctz(rest), 1); \
          rest &= rest - 1)
 
+#define EACH_BUSY_CLIENT(gpu, seat, others)                                                        \
+    for (uint32_t others = (gpu)->busy, seat;                                                      \
+         others && (seat = (uint32_t)__builtin_ctz(others), 1); others &= others - 1)
+
+static bool pass_client(struct gpu *gpu, uint32_t seat)
+{
+    struct gpu_client *client = &gpu->client[seat];
+    bool any = false;
+    EACH_BUSY_QUEUE (client, index, rest)
+        any |= pass_queue(gpu, client, &client->queue[index]);
+    if (!client->busy)
+        gpu->busy &= ~(1u << seat);
+    return any;
+}
+
 /* Events, waits and host functions take no time; one may let another go. */
 static void pass_all(struct gpu *gpu)
 {
     for (bool again = true; again;) {
         again = false;
-        for (struct gpu_client *client = gpu->client; client < gpu->client + GPU_CLIENTS; client++)
-            EACH_BUSY_QUEUE (client, index, rest)
-                again |= pass_queue(gpu, client, &client->queue[index]);
+        EACH_BUSY_CLIENT (gpu, seat, others)
+            again |= pass_client(gpu, seat);
     }
 }
 
@@ -74,7 +88,8 @@ static void pass_all(struct gpu *gpu)
 static int heads(struct gpu *gpu, struct running *list)
 {
     int count = 0;
-    for (struct gpu_client *client = gpu->client; client < gpu->client + GPU_CLIENTS; client++)
+    EACH_BUSY_CLIENT (gpu, seat, others) {
+        struct gpu_client *client = &gpu->client[seat];
         EACH_BUSY_QUEUE (client, index, rest) {
             struct gpu_queue *queue = &client->queue[index];
             struct gpu_item *item = head(queue);
@@ -85,6 +100,7 @@ static int heads(struct gpu *gpu, struct running *list)
                 list[at] = list[at - 1];
             list[at] = (struct running){.client = client, .queue = queue, .item = item};
         }
+    }
     return count;
 }
 
@@ -177,6 +193,7 @@ uint64_t gpu_submit(struct gpu *gpu, uint32_t client, uint32_t queue, struct gpu
         to->head_ns = gpu->now_ns;
     to->submitted += 1;
     owner->busy |= 1u << queue;
+    gpu->busy |= 1u << client;
     return to->submitted;
 }
 

@@ -60,6 +60,7 @@ struct gpu_client {
 struct gpu {
     uint64_t now_ns; /* the moment that the state describes, CLOCK_MONOTONIC */
     double contention;
+    uint32_t busy;  /* bit i: client i may have items; of an idle one nothing is touched */
     double busy_ns; /* time with any kernel on the device */
     double sm_ns;   /* whole-device time that kernels got */
     double copy_ns, received_ns; /* time of the copy engine, and of it with copies from the host */

@@ -248,6 +248,7 @@ EXPORT int nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t sample)
     if (stated(device->index).gpm == 0)
         return NVML_NOT_SUPPORTED;
     *sample = counters_now(device);
+    device->server->sampled_ns = sample->at_ns;
     return NVML_SUCCESS;
 }
 

@@ -45,7 +45,8 @@ struct server {
     int32_t last_fault;
     uint32_t last_fault_pid; /* whose error it was */
     uint32_t last_unsafe_pid;
-    uint64_t swept_ns; /* when the dead were last looked for */
+    uint64_t swept_ns;   /* when the dead were last looked for */
+    uint64_t sampled_ns; /* when NVML last took a sample for GPM */
     struct server_client client[GPU_CLIENTS];
     struct gpu gpu;
 };

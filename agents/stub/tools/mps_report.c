@@ -67,9 +67,9 @@ static void print(const struct server *server)
            server->exits_unsafe, server->exits_in_flight, server->last_unsafe_pid, server->faults, server->last_fault,
            server->last_fault_pid, server->restarts);
     printf("\"capacity_bytes\": %lu, \"used_bytes\": %lu, \"peak_bytes\": %lu, "
-           "\"over_watch\": %lu, \"busy_ms\": %.3f}\n",
+           "\"over_watch\": %lu, \"busy_ms\": %.3f, \"sampled_ns\": %lu}\n",
            server->capacity_bytes, server->used_bytes, server->peak_bytes, server->over_watch,
-           server->gpu.busy_ns / 1e6);
+           server->gpu.busy_ns / 1e6, server->sampled_ns);
 }
 
 int main(int count, char **arguments)
