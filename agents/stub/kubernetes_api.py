@@ -14,8 +14,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -233,27 +233,33 @@ class FakeKubernetes:
         asked = query.get("resourceVersion")
         return status(410, "Expired", f"too old resource version: {asked} ({self._oldest})")
 
-    def events(self, query: Mapping[str, str], patience_s: float) -> Iterator[bytes | None]:
-        """The lines of one watch; None for a connection that breaks."""
-        ends = time.monotonic() + patience_s
-        wanted = query.get("allowWatchBookmarks") == "true"
+    def events(self, query: Mapping[str, str], patience_s: float) -> Generator[bytes | None]:
+        """The lines of one watch from here on; None for a connection that breaks."""
         with self._lock:
-            seen, heard, cut = int(query["resourceVersion"]), len(self._raw), self._cut
-        while time.monotonic() < ends:
+            self.watching += 1
+            return self._events(query, patience_s, len(self._raw), self._cut)
+
+    def _events(
+        self, query: Mapping[str, str], patience_s: float, heard: int, cut: int
+    ) -> Generator[bytes | None]:
+        ends, seen = time.monotonic() + patience_s, int(query["resourceVersion"])
+        wanted = query.get("allowWatchBookmarks") == "true"
+        try:
+            while time.monotonic() < ends:
+                with self._lock:
+                    self._lock.wait(POLL_S)
+                    changes = [one for one in self._changes if one.version > seen]
+                    raw, broken = self._raw[heard:], self._cut > cut
+                heard += len(raw)
+                seen = max([seen, *(one.version for one in changes)])
+                yield from (line for one in changes if (line := told(one, query)) is not None)
+                yield from (line for line, kind in raw if kind != BOOKMARK or wanted)
+                if broken:
+                    yield None
+                    return
+        finally:
             with self._lock:
-                self._lock.wait(POLL_S)
-                lines = [
-                    line
-                    for one in self._changes
-                    if one.version > seen and (line := told(one, query)) is not None
-                ]
-                lines += [line for line, kind in self._raw[heard:] if kind != BOOKMARK or wanted]
-                heard, broken = len(self._raw), self._cut > cut
-                seen = max([seen, *(one.version for one in self._changes)])
-            yield from lines
-            if broken:
-                yield None
-                return
+                self.watching -= 1
 
 
 def told(change: Change, query: Mapping[str, str]) -> bytes | None:
@@ -351,11 +357,8 @@ class Handler(BaseHTTPRequestHandler):
             self._chunks(json.dumps({"type": "ERROR", "object": cluster.too_old(query)}) + "\n")
             self._end()
             return
-        cluster.watching += 1
-        try:
-            self._stream(cluster.events(query, float(query.get("timeoutSeconds", "1800"))))
-        finally:
-            cluster.watching -= 1
+        with closing(cluster.events(query, float(query.get("timeoutSeconds", "1800")))) as lines:
+            self._stream(lines)
 
     def _stream(self, lines: Iterator[bytes | None]) -> None:
         for line in lines:
