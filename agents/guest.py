@@ -13,7 +13,7 @@ from agents.ledger import Record
 from agents.reconciler import Known, Life
 from agents.stopping import Seen, StopState
 from agents.wire.messages import DesiredPlacement, PlacementStatus
-from agents.wire.names import EndReason, PlacementState
+from agents.wire.names import Avoid, EndReason, PlacementState
 
 GONE: Final = frozenset({Condition.EXITED, Condition.VANISHED, Condition.NEVER_RAN})
 
@@ -94,6 +94,11 @@ def end_reason(facts: JobFacts) -> EndReason:
     if facts.condition is Condition.VANISHED:
         return EndReason.LOST
     return EndReason.FINISHED if facts.exit_code == 0 else EndReason.FAILED
+
+
+def avoided(guest: Guest) -> Avoid:
+    """What was too much where it ran: its neighbours' GPU, or the memory of the whole host."""
+    return Avoid.NODE if guest.facts.host_memory_short else Avoid.GPU
 
 
 def seen(guest: Guest, around: Surroundings) -> Seen:

@@ -19,6 +19,7 @@ from agents.guest import (
     Guest,
     Surroundings,
     adjusted,
+    avoided,
     end_reason,
     ended_status,
     known,
@@ -33,7 +34,7 @@ from agents.stopping import StopAction, StopActionKind, Stopped
 from agents.sysmonitor.monitor import Action as Verdict
 from agents.wire.ids import uuid7
 from agents.wire.messages import DesiredPlacement, PlacementStatus
-from agents.wire.names import Checkpoint, EndReason, EventKind, Origin, Phase, PlacementState
+from agents.wire.names import Avoid, Checkpoint, EndReason, EventKind, Origin, Phase, PlacementState
 from agents.wire.policy import AgentPolicy
 
 log = logging.getLogger(__name__)
@@ -183,7 +184,8 @@ class Guests:
         stop = Stop(
             guest.placement_id, action.why, EndReason.EVICTED, origin, eviction_id, policy.grace_s
         )
-        self._enter_stop(guest, stop, self._emergency(guest, action, origin, policy, now), policy)
+        begun = self._emergency(guest, action, origin, policy, now)
+        self._enter_stop(guest, stop, begun, policy, avoided(guest))
 
     def _emergency(
         self,
@@ -228,7 +230,14 @@ class Guests:
             self._save_stop(guest)
         return failed
 
-    def _enter_stop(self, guest: Guest, action: Stop, begun: Stopped, policy: AgentPolicy) -> None:
+    def _enter_stop(
+        self,
+        guest: Guest,
+        action: Stop,
+        begun: Stopped,
+        policy: AgentPolicy,
+        avoid: Avoid | None = None,
+    ) -> None:
         log.info("stopping %s: %s", guest.placement_id, action.why)
         before = guest.record.stopping
         guest.stop, actions = begun
@@ -239,6 +248,7 @@ class Guests:
             stopping.to_dict(guest.stop),
             action.eviction_id,
             signalled=before is not None and before.signalled,
+            avoid=avoid,
         )
         self._put(guest, msgspec.structs.replace(guest.record, stopping=under_way))
         self._carry_out(guest, actions, policy)
@@ -332,6 +342,7 @@ class Guests:
             facts.work_done_s,
             signalled=under_way is not None and under_way.signalled,
             remarks=facts.remarks + remarks,
+            avoid=None if under_way is None else under_way.avoid,
         )
         del self._guests[guest.placement_id]
         self._ledger.put(msgspec.structs.replace(guest.record, ended=ended))

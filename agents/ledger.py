@@ -12,7 +12,7 @@ import msgspec
 
 from agents.state import StateFile, Table
 from agents.wire.messages import DesiredPlacement
-from agents.wire.names import EndReason, Origin
+from agents.wire.names import Avoid, EndReason, Origin
 
 
 class Stopping(msgspec.Struct, frozen=True):
@@ -25,6 +25,7 @@ class Stopping(msgspec.Struct, frozen=True):
     machine: dict[str, Any]
     eviction_id: str | None = None
     signalled: bool = False
+    avoid: Avoid | None = None
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -38,6 +39,7 @@ class Ended(msgspec.Struct, frozen=True):
     work_done_s: float | None = None
     signalled: bool = False
     remarks: tuple[str, ...] = ()
+    avoid: Avoid | None = None
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Final, TypeAlias
 
 DRIVER: Final = "/libcuda.so"
 PROC: Final = Path("/proc")
+# Of signals that a process handles, ignores and holds back.
+MASKS: Final = ("SigCgt", "SigIgn", "SigBlk")
 
 # The children of a process, by its pid.
 Children: TypeAlias = Callable[[int], Iterable[int]]
@@ -43,6 +46,30 @@ def descendants(pid: int, children: Children) -> frozenset[int]:
 def without_library(pids: Iterable[int], library: str) -> frozenset[int]:
     """Those that have loaded the driver and not `library` (the path of its file)."""
     return frozenset(pid for pid in pids if _has_driver_alone(pid, library))
+
+
+def deaf(pids: Iterable[int], group: int, proc: Path = PROC) -> frozenset[int]:
+    """Those that a SIGTERM to the process group `group` does not reach: of another group, or
+    ignoring it, or holding it back, or the first of a PID namespace without a handler (which the
+    kernel protects from it)."""
+    return frozenset(pid for pid in pids if _is_deaf(pid, group, proc))
+
+
+def _is_deaf(pid: int, group: int, proc: Path) -> bool:
+    try:
+        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
+        stat = (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return False
+    told = dict(line.split(":", 1) for line in lines if ":" in line)
+    is_first = told.get("NSpid", "").split()[1:][-1:] == ["1"]
+    handles, ignores, blocks = (_has_term(told.get(name, "0")) for name in MASKS)
+    return int(stat[2]) != group or ignores or blocks or (is_first and not handles)
+
+
+def _has_term(mask: str) -> bool:
+    """proc(5), status: a set of signals in hexadecimal."""
+    return bool(int(mask, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def _listed(pid: int, proc: Path) -> list[int]:

@@ -32,7 +32,7 @@ from typing import Any, Final
 import msgspec
 
 from agents import supervisor
-from agents.actuators import recipe, reins
+from agents.actuators import family, recipe, reins, statement
 from agents.actuators.base import Capability, Clients, Condition, JobFacts, Limits, StartFailed
 from agents.actuators.lodging import Lodgings
 from agents.actuators.recipe import ProcessSettings
@@ -83,7 +83,9 @@ class ProcessRuntime:
         self._placements: dict[str, DesiredPlacement] = {}
         self._supervisors: dict[str, int] = {}
         self._progress: dict[str, Progress] = {}
-        self._signalled: set[str] = set()
+        # When the agent first looked after SIGTERM, and whom that had not reached some time later.
+        self._signalled: dict[str, float | None] = {}
+        self._deaf: dict[str, frozenset[int]] = {}
         self._lodgings = Lodgings(settings.groups, settings.memory_bytes)
 
     def start(self, placement: DesiredPlacement) -> None:
@@ -138,6 +140,7 @@ class ProcessRuntime:
         if self._leashes is not None:
             root_pid = started["supervisor_pid" if watched else "pid"]
             self._leashes.look_for_others(placement_id, root_pid, self._known_to_mps(), now)
+        self._look_for_deaf(placement_id, started, now)
         alive = self._alive(started, placement_id, unattended=not watched)
         return self._told(alive, placement_id, now)
 
@@ -183,7 +186,7 @@ class ProcessRuntime:
     def sigterm(self, placement_id: str, grace_s: float) -> None:
         if leash := self._leash(placement_id):
             leash.tell(grace_s)
-        self._signalled.add(placement_id)
+        self._signalled.setdefault(placement_id, None)
         self._signal(placement_id, signal.SIGTERM, signal.SIGTERM)
 
     def gate(self, placement_id: str) -> None:
@@ -214,7 +217,8 @@ class ProcessRuntime:
         self._placements.pop(placement_id, None)
         self._lodgings.adopt(placement_id, _cgroup(self._directory(placement_id)))
         self._lodgings.forget(placement_id)
-        self._signalled.discard(placement_id)
+        self._signalled.pop(placement_id, None)
+        self._deaf.pop(placement_id, None)
         if self._leashes is not None:
             self._leashes.forget(placement_id)
         shutil.rmtree(self._directory(placement_id), ignore_errors=True)
@@ -315,10 +319,23 @@ class ProcessRuntime:
         )
         return self._with_progress(facts, placement_id)
 
+    def _look_for_deaf(self, placement_id: str, started: dict[str, Any], now: float) -> None:
+        """Once, some time after SIGTERM. Under xCUDA each process tells by itself."""
+        is_known = placement_id not in self._signalled or placement_id in self._deaf
+        if is_known or self._leash(placement_id) is not None:
+            return
+        told_at = self._signalled[placement_id]
+        self._signalled[placement_id] = told_at = now if told_at is None else told_at
+        if now - told_at >= statement.SIGNAL_S:
+            below = family.descendants(started["supervisor_pid"], family.children())
+            self._deaf[placement_id] = family.deaf(below | {started["pid"]}, started["pid"])
+
     def _told(self, facts: JobFacts, placement_id: str, now: float) -> JobFacts:
         """With what the processes of the job say in its control block."""
         leash = self._leash(placement_id)
         if leash is None:
+            if deaf := self._deaf.get(placement_id):
+                facts = replace(facts, remarks=(*facts.remarks, statement.unreached(deaf)))
             why = "" if self._leashes is None else self._leashes.why_unlimited(placement_id, now)
             return replace(facts, unlimited=why)
         leash.look(now)

@@ -83,10 +83,7 @@ def remarks(statement: Statement, unheard: Collection[int] = ()) -> tuple[str, .
     """What a person should know of the job, one sentence each; `unheard`: its deaf processes."""
     found = []
     if unheard:
-        found.append(
-            f"SIGTERM never reached {_named(unheard)}: it ignores the signal, or runs in a session"
-            " of its own below a shell that does not pass it on; it could not save"
-        )
+        found.append(unreached(unheard))
     if unhooked := sum(one.unhooked for one in statement.processes):
         found.append(
             f"{unhooked} driver functions of a version that xCUDA does not know ran without limits"
@@ -96,6 +93,13 @@ def remarks(statement: Statement, unheard: Collection[int] = ()) -> tuple[str, .
     if statement.stuck:
         found.append("work of it on the GPU does not finish")
     return tuple(found)
+
+
+def unreached(pids: Collection[int]) -> str:
+    return (
+        f"SIGTERM never reached {_named(pids)}: it ignores the signal, or runs in a session of its"
+        " own below a shell that does not pass it on; it could not save"
+    )
 
 
 def _named(pids: Collection[int]) -> str:

@@ -24,7 +24,6 @@ from agents.status.snapshot import (
     SourceView,
     SpoolView,
 )
-from agents.sysmonitor import signals
 from agents.wire.messages import PlacementStatus
 from agents.wire.names import SIGNALS, UNITS, Signal
 

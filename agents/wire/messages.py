@@ -147,10 +147,11 @@ class Event(Message, frozen=True):
 
     transition: {from, to, why, signal, value, limit, samples}; frozen / thawed: {why,
     reaction_ms}; placement_started: {pid}; placement_ended: {reason: EndReason, exit_code,
-    lost_work_s, progress, work_done_s, signalled, why, remarks}; eviction_started: {origin, why,
-    signal, value, limit, reaction_ms}; eviction_phase: {phase, lost_work_s, memory_bytes};
-    eviction_stuck: {why}; eviction_proposed: {origin, why, signal, value, limit}, a wish of this
-    node that the console decides; eviction_failed: {why}; degraded: {missing}; gap: {dropped};
+    lost_work_s, progress, work_done_s, signalled, why, remarks, avoid: Avoid}; eviction_started:
+    {origin, why, signal, value, limit, reaction_ms}; eviction_phase: {phase, lost_work_s,
+    memory_bytes}; eviction_stuck: {why}; eviction_proposed: {origin, why, signal, value, limit}, a
+    wish of this node that the console decides; eviction_failed: {why}; degraded: {missing};
+    gap: {dropped};
     gpu_fault: {fault_id, why, first, first_by, code, others, moments, recovered_s, ended}.
 
     A gpu_fault tells a fault that reached every client of a GPU's MPS server. It is told when it

@@ -156,6 +156,13 @@ TERMINAL_EVENTS: Final = frozenset(
 )
 
 
+class Avoid(StrEnum):
+    """Where a job that was taken off had better not come back to soon, as far as its node knows."""
+
+    GPU = "gpu"
+    NODE = "node"
+
+
 class Checkpoint(StrEnum):
     """How a job saves its work when it is told to stop."""
 

@@ -336,6 +336,36 @@ def test_each_stop_of_the_nodes_own_is_one_eviction_with_its_phases(staged, happ
     assert len(set(stage.phases())) == len(stage.phases())
 
 
+def test_a_job_that_host_memory_wants_off_goes_in_an_emergency_that_says_so(stage):
+    stage.start()
+    why = "it holds 9.0 GiB of the 10.0 GiB of host memory that this node gives it"
+    stage.jobs.facts[PLACEMENT_ID] = JobFacts(Condition.ALIVE, pid=7, host_memory_short=why)
+
+    stage.run(2)
+
+    (begun,) = stage.told(EventKind.EVICTION_STARTED)
+    (ended,) = stage.told(EventKind.PLACEMENT_ENDED)
+    assert (begun.data["origin"], begun.data["why"]) == (Origin.EMERGENCY, why)
+    assert (ended.data["reason"], ended.data["avoid"]) == (EndReason.EVICTED, "node")
+    assert stage.jobs.asked.index("freeze") < stage.jobs.asked.index("sigterm")
+
+
+def test_an_overload_says_where_the_job_had_better_not_come_back_to(stage):
+    stage.start()
+    overload(stage)
+    stage.run(20)
+
+    assert stage.told(EventKind.PLACEMENT_ENDED)[0].data["avoid"] == "gpu"
+
+
+def test_what_says_nothing_of_the_gpu_leaves_no_hint(stage):
+    stage.start()
+    stage.order(desired(placement(stop=STOP), generation=3))
+    stage.run(2)
+
+    assert stage.told(EventKind.PLACEMENT_ENDED)[0].data["avoid"] is None
+
+
 def test_a_renewed_lease_keeps_the_job(stage):
     stage.healthy()
     stage.order(desired(placement(), generation=2, lease_s=5.0))

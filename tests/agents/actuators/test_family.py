@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import subprocess
 
+import pytest
+
 from agents.actuators import family
 
 # As proc(5) has them: a job 10 with the children 11 and 12, made by two threads, and 13 below 12.
@@ -42,3 +44,30 @@ def test_the_real_family_of_this_process_is_found():
     finally:
         child.kill()
         child.wait()
+
+
+FIRST_OF_A_CONTAINER = {"NSpid": "50\t1"}
+TERM = "0000000000004000"
+
+
+@pytest.mark.parametrize(
+    ("group", "status", "is_deaf"),
+    [
+        (40, {}, False),
+        (41, {}, True),
+        (40, {"SigIgn": TERM}, True),
+        (40, {"SigBlk": TERM}, True),
+        (40, {"SigIgn": "0000000000001000"}, False),
+        (40, FIRST_OF_A_CONTAINER, True),
+        (40, FIRST_OF_A_CONTAINER | {"SigCgt": TERM}, False),
+    ],
+    ids=["", "another group", "ignored", "held back", "SIGPIPE", "a shell as PID 1", "handled"],
+)
+def test_who_does_not_hear_a_signal_to_the_group(tmp_path, group, status, is_deaf):
+    (tmp_path / "50").mkdir()
+    none = dict.fromkeys(("SigCgt", "SigIgn", "SigBlk"), "0" * 16) | {"NSpid": "50"}
+    lines = "".join(f"{name}:\t{value}\n" for name, value in (none | status).items())
+    (tmp_path / "50" / "status").write_text(lines)
+    (tmp_path / "50" / "stat").write_text(f"50 (a ) b) S 1 {group} 40 0 0\n")
+
+    assert family.deaf([50, 51], 40, tmp_path) == ({50} if is_deaf else frozenset())

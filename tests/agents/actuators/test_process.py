@@ -161,6 +161,36 @@ def test_a_job_without_a_command_is_refused_before_it_starts(runtime):
         runtime.start(placement(command=()))
 
 
+DEAF = {
+    "ignores it": "trap '' TERM; sleep 60",
+    "runs in a session of its own": "setsid sleep 60; true",
+}
+
+
+@pytest.mark.parametrize("script", DEAF.values(), ids=DEAF)
+def test_a_job_that_sigterm_does_not_reach_says_so_to_its_end(runtime, script):
+    runtime.start(placement(command=("sh", "-c", f"trap : TERM; {script} & wait; wait")))
+    until(runtime, Condition.ALIVE)
+    time.sleep(0.2)
+    runtime.sigterm(PLACEMENT.placement_id, 5.0)
+    assert runtime.observe(PLACEMENT.placement_id, 1e6).remarks == ()
+
+    told = runtime.observe(PLACEMENT.placement_id, 1e6 + 3).remarks
+
+    assert told[0].startswith("SIGTERM never reached process")
+    runtime.kill(PLACEMENT.placement_id)
+    assert until(runtime, Condition.EXITED).remarks == told
+
+
+def test_a_job_that_hears_sigterm_and_takes_its_time_is_not_called_deaf(runtime):
+    runtime.start(placement(command=("sh", "-c", "trap : TERM; wait; sleep 60 & wait")))
+    until(runtime, Condition.ALIVE)
+    runtime.sigterm(PLACEMENT.placement_id, 5.0)
+
+    for now in (1e6, 1e6 + 3):
+        assert runtime.observe(PLACEMENT.placement_id, now).remarks == ()
+
+
 @pytest.mark.parametrize("what", ["mkfifo", "ln -s /etc/hostname", "mkdir"])
 def test_whatever_a_job_makes_of_its_progress_holds_nobody_up(runtime, what):
     runtime.start(placement(command=("sh", "-c", f"{what} $MUXFLOW_PROGRESS; exit 5")))
