@@ -101,9 +101,8 @@ class Told:
         return words.sentence(self.first, fault.first_by, fault.code, self.others)
 
     @property
-    def reached(self) -> str:
-        said = words.reached(self.others)
-        return f"{said[0].upper()}{said[1:]}."
+    def who_else(self) -> str:
+        return words.who(self.others) or "nobody else"
 
     @property
     def outcome(self) -> str:

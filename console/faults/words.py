@@ -31,19 +31,17 @@ def sentence(
     if first_by:
         told.append(f"named by {first_by}")
     details = f" ({', '.join(told)})" if told else ""
-    return f"{title(first)}{details}; {reached(others)}."
+    hit = f"{who(others)} {'were' if len(others) > 1 else 'was'} hit by it"
+    return f"{title(first)}{details}; {hit if others else 'nobody else was on the GPU'}."
 
 
-def reached(others: Sequence[Process]) -> str:
-    """`search-rank and 1 other were hit by it`: online first, for that is the harm."""
-    if not others:
-        return "nobody else was on the GPU"
-    names = [name(one) for one in sorted(others, key=lambda one: one.side != Side.ONLINE)]
+def who(processes: Sequence[Process]) -> str:
+    """`search-rank and 1 other`: online first, for that is the harm."""
+    names = [name(one) for one in sorted(processes, key=lambda one: one.side != Side.ONLINE)]
     named, rest = names[:NAMED], len(names) - NAMED
     if rest > 0:
         named.append(f"{rest} other{'s' if rest > 1 else ''}")
-    listed = " and ".join([", ".join(named[:-1]), named[-1]] if named[1:] else named)
-    return f"{listed} {'were' if len(names) > 1 else 'was'} hit by it"
+    return " and ".join([", ".join(named[:-1]), named[-1]] if named[1:] else named)
 
 
 def outcome(state: State, recovered_s: float | None) -> str:

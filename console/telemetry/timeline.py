@@ -151,5 +151,5 @@ def _decision(decision: Decision) -> Moment:
 
 def _fault(told: Told) -> Moment:
     fault = told.fault
-    url = reverse("fault", args=[fault.pk])
-    return Moment(fault.seen_at, fault.state, "fault", "GPU fault", told.sentence, url)
+    url, why = reverse("fault", args=[fault.pk]), f"{told.sentence} {told.outcome}."
+    return Moment(fault.seen_at, fault.state, "fault", "GPU fault", why, url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -59,19 +60,25 @@ def data(gpu: Gpu, fault_id: UUID | str | None = None, **changes: Any) -> dict[s
     } | changes
 
 
-def report(gpu: Gpu, seq: int, told: dict[str, Any], after_s: float = 0.0) -> Event:
+def report(gpu: Gpu, seq: int, told: dict[str, Any], now: datetime = NOW) -> Event:
     return Event(
         seq=seq,
         event_id=str(uuid4()),
         kind=EventKind.GPU_FAULT,
-        at=NOW.timestamp() + after_s,
+        at=now.timestamp(),
         gpu_index=gpu.index,
         data=told,
     )
 
 
-def tell(gpu: Gpu, seq: int = 1, told: dict[str, Any] | None = None, **changes: Any) -> Fault:
+def tell(
+    gpu: Gpu,
+    seq: int = 1,
+    told: dict[str, Any] | None = None,
+    now: datetime = NOW,
+    **changes: Any,
+) -> Fault:
     """The fault as it stands after one telling."""
     told = data(gpu, **changes) if told is None else told
-    services.agent_told(gpu.node, report(gpu, seq, told), NOW)
+    services.agent_told(gpu.node, report(gpu, seq, told, now), now)
     return Fault.objects.get(pk=told["fault_id"])
