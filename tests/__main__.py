@@ -32,6 +32,8 @@ NODE = (
     *("tests/agents/actuators", "tests/agents/mps", "tests/agents/stub", "tests/agents/xcuda"),
     *("tests/agents/test_agent_killed.py", "tests/agents/test_fleet.py"),
     *("tests/agents/test_host.py", "tests/agents/test_link.py", "tests/agents/test_xcuda_node.py"),
+    *("tests/agents/network/test_messages.py", "tests/agents/network/test_connections.py"),
+    *("tests/agents/network/test_random.py", "tests/agents/test_observe.py"),
 )
 APART = tuple(
     f"--ignore={path}" for path in (*NODE, "tests/browser", "tests/contract", "tests/demo")

@@ -1,93 +1,157 @@
-"""In sharing mode observe an agent on real GPUs writes in its own folder alone, starts nothing and
-signals nobody, told by the interpreter's own audit of what it does."""
+"""In sharing mode observe an agent on a node in use writes in its own folder alone, starts nothing
+and reaches no other process: told by a trace of its system calls. Preflight changes nothing."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import os
+import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.timeout(30)
+from agents.state import running_pid
+from agents.wire import credentials
+from agents.wire.credentials import Credentials
+from agents.wire.messages import DesiredGpu
+from agents.wire.names import PlacementState, SharingMode
+from tests.agents import trace
+from tests.agents.cast import KEY, desired, placement
+from tests.agents.fake_console import TOKEN, FakeConsole, until
+from tests.agents.xcuda.running import BUILD, Runner, Server, build, can_build
+
+# With the stand-in driver to be built, and strace to be fetched.
+pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
-AGENT = """
-import asyncio, json, os, sys
-from pathlib import Path
-from agents import host, loop
-from agents.collectors.nvml import Nvml
-from agents.state import StateFile
-from agents.status.board import Board
-from agents.wire.messages import DesiredGpu
-from agents.wire.names import SharingMode
-from tests.agents.cast import desired, placement
-from tests.agents.collectors.fake_nvml import FakeCard, FakeNvml
-from tests.agents.fake_console import FakeConsole, until
-from tests.agents.test_host import KEYS, config_of
+BUSY = ("loop", "launch-sync", "--kernel", "step_500us", "--grid", 100, "--seconds", 120)
+OBSERVED = desired(
+    placement(command=("sleep", "60")),
+    mode=SharingMode.OBSERVE,
+    gpus=(DesiredGpu(0, SharingMode.OBSERVE, "standard"),),
+)
 
-folder, seen = Path(sys.argv[1]), []
-PLAIN = {"os.kill", "os.killpg", "signal.pthread_kill", "subprocess.Popen", "os.posix_spawn",
-         "os.fork", "os.forkpty", "os.exec"}
-PATHS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.chown", "os.link",
-         "os.symlink", "os.truncate", "sqlite3.connect"}
 
-def audit(event, args):
-    if event in PLAIN:
-        seen.append([event, repr(args)])
-    elif event in PATHS:
-        seen.extend([event, str(path)] for path in args if isinstance(path, (str, Path)))
-    elif event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC):
-        seen.append([event, str(args[0])])
+class Node:
+    """A machine with one simulated GPU that an online process uses, and an agent to be traced."""
 
-async def run():
-    async with FakeConsole() as console:
-        words = ("--mps-dir", str(folder / "mps"))
-        config = config_of(folder / "state", *words, console=console.url)
-        sys.addaudithook(audit)
-        state = StateFile(config.state_dir)
-        node = host.Host(config, KEYS, state)
-        node.boot()
-        await node.open()
-        board, ending = Board(config.state_dir, node.berths), asyncio.Event()
-        tasks = [asyncio.create_task(loop.beat(node, state, ending)),
-                 asyncio.create_task(board.run())]
-        await until(lambda: console.hellos)
-        await console.desire(desired(placement(), mode=SharingMode.OBSERVE,
-                             gpus=(DesiredGpu(0, SharingMode.OBSERVE, "standard"),)))
-        await until(lambda: len(console.telemetry) >= 2)
-        await until((config.state_dir / "status.json").exists)
-        ending.set()
-        tasks[1].cancel()
-        await tasks[0]
-        await node.close()
-        state.close()
+    def __init__(self, folder):
+        self.folder = folder
+        self.state, self.log = folder / "state", folder / "trace"
+        self.device = Server(folder / "device")
+        self.env = trace.environment(os.environ) | {
+            "LD_LIBRARY_PATH": str(BUILD / "stub"),
+            "STUB_MPS": str(self.device.path),
+        }
 
-host.Nvml = lambda: Nvml(FakeNvml(FakeCard()))
-asyncio.run(run())
-print(json.dumps(seen))
-"""
+    def write_credentials(self):
+        path = self.folder / "credentials.json"
+        path.touch(0o600)
+        path.write_bytes(credentials.encode((Credentials("node-01", "1", TOKEN, KEY.hex()),)))
+        return path
+
+    def agent(self, console):
+        words = ["--node", "node-01", "--gpus", "nvml", "--runtime", "process"]
+        words += ["--console", console.url, "--credentials", str(self.write_credentials())]
+        words += ["--state-dir", str(self.state), "--mps-dir", str(self.folder / "mps")]
+        return [sys.executable, "-m", "agents", *words]
+
+    @property
+    def allowed(self):
+        """What may be written besides the agent's own folder, and why."""
+        return {
+            str(self.device.path): "it stands for /dev/nvidia0, which NVML itself opens so",
+            "/dev/nvidia": "likewise, where there is one",
+            "/dev/null": "it keeps nothing",
+        }
+
+    def written(self, calls):
+        """Paths outside of it."""
+        for call in calls:
+            for path in call.paths:
+                whole = str(Path(ROOT, path))
+                if not whole.startswith((f"{self.state}/", *self.allowed)) and whole != str(
+                    self.state
+                ):
+                    yield call.name, whole
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("node")
-    done = subprocess.run(
-        [sys.executable, "-c", AGENT, str(folder)], cwd=ROOT, capture_output=True, text=True
+def node(tmp_path_factory):
+    if not can_build():
+        pytest.skip("compiler: the stand-in driver needs make and a C compiler")
+    build("stub", "programs", BUILD / "mps-report")
+    node = Node(tmp_path_factory.mktemp("node"))
+    with closing(Runner(node.folder)) as online:
+        online.start(*BUSY, preload=False, server=node.device, env={"STUB_TIME": "1"})
+        yield node
+        assert online.started[0].poll() is None, "the online process was harmed"
+
+
+@pytest.fixture(scope="module")
+def watched(node):
+    """What the agent asked of the kernel from its start to its end."""
+    asyncio.run(observe(node))
+    return trace.calls(node.log)
+
+
+async def observe(node):
+    async with FakeConsole() as console:
+        with trace.traced(node.agent(console), node.log, cwd=ROOT, env=node.env) as tracer:
+            await until(lambda: console.hellos, timeout_s=60)
+            await console.desire(OBSERVED)
+            await until(lambda: console.statuses and console.status.observed_generation == 1)
+            seen = len(console.telemetry)
+            await until(lambda: len(console.telemetry) > seen + 2)
+            await until((node.state / "status.json").exists)
+            assert console.telemetry[-1].samples[0].online_processes == 1
+            assert [one.state for one in console.status.placements] == [PlacementState.DESIRED]
+            os.kill(running_pid(node.state), signal.SIGTERM)
+            assert await asyncio.to_thread(tracer.wait, 30) == 0
+
+
+def test_an_observing_agent_writes_in_its_own_folder_alone(node, watched):
+    inside = {path for call in watched for path in call.paths if path.startswith(str(node.state))}
+    assert f"{node.state}/agent.sqlite3" in inside
+    assert list(node.written(watched)) == []
+
+
+def test_an_observing_agent_starts_nothing_and_reaches_nobody(watched):
+    assert [call for call in watched if call.starts or call.reaches_out] == []
+
+
+def test_preflight_changes_nothing(node):
+    log = node.folder / "preflight"
+    words = ("-m", "agents", "preflight", "--mps-dir", str(node.folder / "mps"))
+    pipe = subprocess.PIPE
+    with trace.traced([sys.executable, *words], log, cwd=ROOT, env=node.env, stdout=pipe) as tracer:
+        said = tracer.communicate(timeout=60)[0].decode()
+    assert tracer.returncode == 0
+    assert "GPU 0" in said
+    calls = trace.calls(log)
+    outside = {path for call in calls for path in call.paths} - {str(node.device.path)}
+    assert outside == set()
+    assert [call for call in calls if call.starts or call.reaches_out] == []
+
+
+def test_the_trace_sees_what_it_is_to_see(tmp_path):
+    """A signal, a write, a new process: each is noticed."""
+    script = (
+        "import os, pathlib, subprocess, sys\n"
+        "os.kill(os.getppid(), 0)\n"
+        "pathlib.Path(sys.argv[1], 'new').write_text('x')\n"
+        "os.sched_setaffinity(0, os.sched_getaffinity(0))\n"
+        "subprocess.run(['true'])\n"
     )
-    assert done.returncode == 0, done.stderr
-    return folder, json.loads(done.stdout.splitlines()[-1])
-
-
-def test_it_writes_in_its_own_folder_alone(seen):
-    folder, events = seen
-    paths = [path for event, path in events if event.startswith(("open", "os.", "sqlite3"))]
-    assert any(path.endswith("agent.sqlite3") for path in paths)
-    assert [path for path in paths if not path.startswith(f"{folder}/state")] == []
-
-
-def test_it_starts_nothing_and_signals_nobody(seen):
-    _, events = seen
-    started = ("os.kill", "signal.", "subprocess", "os.posix_spawn", "os.fork", "os.exec")
-    assert [event for event, _ in events if event.startswith(started)] == []
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with trace.traced(command, tmp_path / "log", env=trace.environment(os.environ)) as tracer:
+        assert tracer.wait(30) == 0
+    seen = trace.calls(tmp_path / "log")
+    assert {call.name for call in seen if call.reaches_out} == {"kill", "sched_setaffinity"}
+    assert any(call.starts for call in seen)
+    assert [path for call in seen for path in call.paths if path.startswith(str(tmp_path))] == [
+        f"{tmp_path}/new"
+    ]

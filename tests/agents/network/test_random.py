@@ -48,7 +48,7 @@ class Hand:
                 self.recorded = [*self.recorded[-20:], message]
             await send(message)
 
-        self.it.console.send = recording
+        self.it.console.send = recording  # type: ignore[method-assign]
 
     async def harm_up(self, number: int) -> None:
         self.it.proxy.up.harm(UP[number % 4], list(Fault)[number % 5])

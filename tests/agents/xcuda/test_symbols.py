@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests import debian
 
 ROOT = Path(__file__).resolve().parents[3]
 XCUDA = ROOT / "agents" / "xcuda"
@@ -55,22 +56,8 @@ def _hooks(*classes: str, without: bool = False) -> str:
 @pytest.mark.timeout(300)
 def test_it_is_built_for_aarch64_too(tmp_path):
     """Built and checked by its symbols, not run."""
-    if not shutil.which(CROSS) and not _install_cross_compiler():
+    if not shutil.which(CROSS):
+        debian.install(*PACKAGES)
+    if not shutil.which(CROSS):
         pytest.skip(f"compiler: no {CROSS}; install {' and '.join(PACKAGES)}")
     check_symbols("aarch64", f"OUT={tmp_path}")
-
-
-def _install_cross_compiler() -> bool:
-    """Fetches it where a test run may do so: as root in CI, on Debian."""
-    if os.geteuid() != 0 or os.environ.get("CI") != "true" or not shutil.which("apt-get"):
-        return False
-    for command in (["update"], ["install", "-y", "--no-install-recommends", *PACKAGES]):
-        subprocess.run(
-            ["apt-get", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            timeout=240,
-            check=False,  # the compiler is looked for next
-        )
-    return shutil.which(CROSS) is not None
