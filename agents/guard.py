@@ -11,6 +11,7 @@ from agents.duty import short_term
 from agents.mps.warden import Terms
 from agents.sysmonitor import crossings, machine, monitor, signals
 from agents.sysmonitor.monitor import Facts, Monitor, Step
+from agents.sysmonitor.recording import coded
 from agents.sysmonitor.signals import POSITIONS, GpuFacts, Reading, Values
 from agents.wire.messages import DesiredGpu, GpuInventory, GpuSample
 from agents.wire.names import GPU_STATES, SHARING_MODES, SIGNALS, GpuState, SharingMode, Signal
@@ -63,7 +64,9 @@ class Guard:
         # Each local sample is judged once; where its memory came from tells it from a repetition.
         self._is_judged = True
         self._memory_from: Origin | None = None
-        self._known = Facts()
+        # What SysMonitor was told last, and how much time it counted in this second.
+        self.known = Facts()
+        self._step_s: float | None = None
         self._second: list[Values] = []
 
     @property
@@ -127,14 +130,15 @@ class Guard:
         self._worst = signals.worst(self._second) if self._second else NOTHING
         codes = {sample[_XID] for sample in self._second}
         self.xids = tuple(code for code in codes if code and not signals.xid_gravity(code))
-        self._second = []
+        self._second, self._step_s = [], None
 
     def local(self, facts: Facts, now: float) -> Step:
         """On the sample last taken, once."""
         if self.policy is None or self._is_judged:
             return Step(self.monitor)
         self._is_judged = True
-        known = replace(self._with_quarantine(facts), memory_is_new=self._is_memory_new())
+        known = self.known = self._with_quarantine(facts)
+        known = replace(known, memory_is_new=self._is_memory_new())
         return self._keep(machine.local_step(self.monitor, self.sample, self.policy, known, now))
 
     def _is_memory_new(self) -> bool:
@@ -147,7 +151,8 @@ class Guard:
         """On the second that `close_second` closed."""
         if self.policy is None:
             return Step(self.monitor)
-        known = self._known = self._with_quarantine(facts)
+        known = self.known = self._with_quarantine(facts)
+        self._step_s = machine.step_s(self.monitor, now)
         return self._keep(
             machine.wire_step(self.monitor, self.sample, self.worst, self.policy, known, now)
         )
@@ -177,7 +182,7 @@ class Guard:
         """As `crossings.headroom`, on the last sample."""
         if self.policy is None:
             return None, None
-        return crossings.headroom(self.sample, self.policy, self._known)
+        return crossings.headroom(self.sample, self.policy, self.known)
 
     def telemetry(self, **sides: Any) -> GpuSample:
         """The closed second; `sides` are the fields about the online and the offline side."""
@@ -189,6 +194,8 @@ class Guard:
             self._worst,
             headroom_percent=headroom_percent,
             nearest_signal=None if nearest is None else _SIGNAL_CODES[nearest],
+            facts=coded(self.known),
+            step_s=self._step_s,
             **sides,
         )
 

@@ -309,7 +309,7 @@ class NodeAgent:
 
     def _act(self, each: Guard, step: Step, now: float) -> None:
         for moved in step.transitions:
-            data = transition(moved)
+            data = transition(moved, each.known, self._reporter.number)
             self._spool.append(EventKind.TRANSITION, gpu_index=each.index, data=data)
         guest = self._guests.on_gpu(each.index)
         if guest is not None:

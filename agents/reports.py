@@ -9,7 +9,8 @@ from agents.actuators.base import Runtime
 from agents.guard import Guard
 from agents.guests import Guests
 from agents.orders import Orders
-from agents.sysmonitor.monitor import Transition
+from agents.sysmonitor.monitor import Facts, Transition
+from agents.sysmonitor.recording import coded
 from agents.wire.limits import PROTOCOL_MAX, PROTOCOL_MIN, STATUS_PERIOD_S, TELEMETRY_PERIOD_S
 from agents.wire.messages import GpuSample, GpuStatus, Hello, PlacementStatus, Status, Telemetry
 from agents.wire.version import VERSION
@@ -35,8 +36,9 @@ def hello(identity: Identity, orders: Orders, runtime: Runtime, last_seq: int) -
     )
 
 
-def transition(moved: Transition) -> dict[str, Any]:
-    """The data of a transition event; values in policy units."""
+def transition(moved: Transition, known: Facts, after: int) -> dict[str, Any]:
+    """The data of a transition event; values in policy units. `after`: the last telemetry's
+    number."""
     return {
         "from": moved.from_state,
         "to": moved.to_state,
@@ -45,6 +47,8 @@ def transition(moved: Transition) -> dict[str, Any]:
         "value": moved.value,
         "limit": moved.limit,
         "samples": [sample.values for sample in moved.samples],
+        "facts": coded(known),
+        "after": after,
     }
 
 
@@ -60,14 +64,14 @@ class Reporter:
         wall: Callable[[], float],
     ) -> None:
         self._orders, self._guests, self._guards, self._wall = orders, guests, guards, wall
-        self._born, self._number = now, -1
+        self._born, self.number = now, -1
         self._status_at = float("-inf")
         self._told: object = None
 
     def telemetry(self, now: float) -> Telemetry:
-        self._number = max(self._number + 1, int((now - self._born) / TELEMETRY_PERIOD_S))
+        self.number = max(self.number + 1, int((now - self._born) / TELEMETRY_PERIOD_S))
         samples = tuple(self._sample(each) for each in self._guards.values())
-        return Telemetry(self._number, self._wall(), samples)
+        return Telemetry(self.number, self._wall(), samples)
 
     def hurry(self) -> None:
         """The next status is due at once."""

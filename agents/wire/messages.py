@@ -67,7 +67,9 @@ class GpuSample(Message, frozen=True):
 
     `worst` is the worst value of the second per signal. `sm_online` and `sm_offline` are the
     percent of SM activity attributed to each side. `headroom_percent` is the distance to the
-    nearest eviction threshold. `state` is the index in `names.GPU_STATES`.
+    nearest eviction threshold. `state` is the index in `names.GPU_STATES`. `facts` is what else
+    SysMonitor was told (`sysmonitor.recording.FactBit`); `step_s` is the time since the sample
+    before that it counted as watched, None when it gave no verdict.
     """
 
     index: int
@@ -83,6 +85,8 @@ class GpuSample(Message, frozen=True):
     offline_processes: int = 0
     online_memory_bytes: int | None = None
     offline_memory_bytes: int | None = None
+    facts: Count = 0
+    step_s: Number | None = None
 
 
 class Telemetry(Message, frozen=True, tag="telemetry"):
@@ -145,7 +149,7 @@ class Status(Message, frozen=True, tag="status"):
 class Event(Message, frozen=True):
     """One fact, kept until acknowledged. `data` by kind:
 
-    transition: {from, to, why, signal, value, limit, samples}; frozen / thawed: {why,
+    transition: {from, to, why, signal, value, limit, samples, facts, after}; frozen / thawed: {why,
     reaction_ms}; placement_started: {pid}; placement_ended: {reason: EndReason, exit_code,
     lost_work_s, progress, work_done_s, signalled, why, remarks, avoid: Avoid}; eviction_started:
     {origin, why, signal, value, limit, reaction_ms}; eviction_phase: {phase, lost_work_s,
@@ -161,7 +165,8 @@ class Event(Message, frozen=True):
     `ended`: nothing more will be told.
 
     Values and limits are in policy units. `samples` are the local samples of a move that no wire
-    sample made. An eviction_started that names an open eviction escalates it.
+    sample made, `facts` as in `GpuSample`, `after` the number of the telemetry before it. An
+    eviction_started that names an open eviction escalates it.
     """
 
     seq: int

@@ -99,12 +99,14 @@ class Watch(RuleBasedStateMachine):
     def overload(self, signal: Signal, ticks: int) -> None:
         self.show(Telling({signal: Level.OVER}), ticks)
 
-    @rule(signal=st.sampled_from(OVERLOADS), ticks=st.integers(0, 120))
-    def evict(self, signal: Signal, ticks: int) -> None:
-        """A whole story: a job, an overload that goes on, memory that returns, and some rest."""
-        self.change(offline_present=True, offline_memory_returned=False, online_present=True)
-        self.overload(signal, 45)
-        self.end_the_job(returned=True)
+    @rule(signal=st.sampled_from(OVERLOADS), times=st.integers(1, 4), ticks=st.integers(0, 120))
+    def evict(self, signal: Signal, times: int, ticks: int) -> None:
+        """Whole stories: a job, an overload that goes on, memory that returns, and some rest."""
+        for _ in range(times):
+            self.change(offline_present=True, offline_memory_returned=False, online_present=True)
+            self.overload(signal, 30)
+            self.end_the_job(returned=True)
+            self.rest(5 * (int(self.law.cooldown_s) + 3))
         self.rest(ticks)
 
     @rule(signal=st.sampled_from(JUDGED), ticks=st.integers(1, 40))
