@@ -18,6 +18,8 @@ from agents.wire.policy import AgentPolicy
 # From floor to full in about twenty seconds: slower than any dwell, so that a limit is met again
 # only after its last crossing has been judged.
 RISE_PERCENT_PER_S: Final = 5.0
+# After a gap in which nobody looked duty rises as after one sample: what was free in it is unknown.
+MAX_STEP_S: Final = 1.0
 # Requests come in bursts; the activity of the last few seconds is what the next one may need.
 FALL_TIME_S: Final = 3.0
 
@@ -32,7 +34,8 @@ def next_duty(
 ) -> float:
     """The duty until the next sample, between the policy's floor and its maximum, in percent."""
     target = _target(share_percent, online_sm_percent, state, policy)
-    rising = max(policy.duty_floor_percent, current_percent) + RISE_PERCENT_PER_S * max(0.0, dt_s)
+    step_s = min(MAX_STEP_S, max(0.0, dt_s))
+    rising = max(policy.duty_floor_percent, current_percent) + RISE_PERCENT_PER_S * step_s
     return min(target, rising)
 
 

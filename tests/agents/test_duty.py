@@ -36,6 +36,11 @@ def test_duty_rises_slowly():
     )
 
 
+def test_duty_rises_no_faster_after_a_gap():
+    assert next_duty(15.0, 90.0, 0.0, HEALTHY, POLICY, dt_s=3_600.0) <= 15.0 + RISE_PERCENT_PER_S
+    assert next_duty(15.0, 90.0, 0.0, HEALTHY, POLICY, dt_s=-5.0) == 15.0
+
+
 def test_an_unhealthy_gpu_lowers_duty_to_the_stated_one():
     assert settled(90.0, 0.0, GpuState.UNHEALTHY) == POLICY.duty_unhealthy_percent
     assert settled(90.0, 80.0, GpuState.UNHEALTHY) == 10.0
