@@ -1,7 +1,7 @@
 """`one_life.py FOLDER ROUND [--last]`: one life of an agent with real jobs, to be ended by SIGKILL.
 
 GPU 0 holds one long job under xCUDA through all lives, GPU 1 a short one of each round. The last
-life stops all that still runs and prints what its node has told of ended placements.
+life stops all that still runs and prints what its node has told of ends and evictions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tests.agents.actuators.conftest import Bench
 from tests.agents.cast import PROFILE, Stage, desired, placement
 
 TICK_S = 0.01
+TOLD = (EventKind.PLACEMENT_ENDED, EventKind.EVICTION_STARTED, EventKind.EVICTION_PHASE)
 LONG_ID = "01920000-0000-7000-8000-0000000000aa"
 MEMORY_QUOTA_BYTES = 3 << 30
 
@@ -42,9 +43,13 @@ def main(folder: Path, number: int, is_last: bool) -> None:
         time.sleep(TICK_S)
         stage.now += TICK_S
     take_all(stage)
-    told = stage.told(EventKind.PLACEMENT_ENDED)
-    sys.stdout.write(json.dumps([{"id": one.placement_id} | one.data for one in told]) + "\n")
+    sys.stdout.write(json.dumps({kind: of_kind(stage, kind) for kind in TOLD}) + "\n")
     stage.die()
+
+
+def of_kind(stage: Stage, kind: EventKind) -> list[dict[str, object]]:
+    named = ({"id": one.placement_id, "eviction": one.eviction_id} for one in stage.told(kind))
+    return [names | one.data for names, one in zip(named, stage.told(kind), strict=True)]
 
 
 def take_all(stage: Stage) -> None:

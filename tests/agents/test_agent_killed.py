@@ -14,7 +14,7 @@ import pytest
 
 from agents.control_block import ControlBlock
 from agents.supervisor import start_ticks
-from agents.wire.names import EndReason
+from agents.wire.names import EndReason, EventKind
 from tests.agents.actuators.conftest import bench
 from tests.agents.one_life import LONG_ID, MEMORY_QUOTA_BYTES, short_id
 
@@ -52,12 +52,24 @@ def test_an_agent_killed_at_any_moment_runs_no_job_twice_and_accounts_for_each(b
         assert [slot.alive for slot in block.read_slots()] == [True]
     out, _ = begin(bench.folder, count + 1, "--last").communicate(timeout=30)
 
-    ended = {one["id"]: one for one in json.loads(out)}
-    assert len(ended) == len(json.loads(out)), "an end was told twice"
+    told = json.loads(out)
+    ended = {one["id"]: one for one in told[EventKind.PLACEMENT_ENDED]}
+    assert len(ended) == len(told[EventKind.PLACEMENT_ENDED]), "an end was told twice"
     assert ended[LONG_ID]["exit_code"] == 143  # released and gone, its supervisor there to see
+    check_evictions(told, ended)
     for placement_id in (LONG_ID, *map(short_id, range(1, count + 1))):
         check(placement_id, runs(bench.folder, placement_id), ended.get(placement_id))
     assert_nothing_left(bench.folder)
+
+
+def check_evictions(told, ended):
+    """Each stop of a node's own is one eviction, and each of its phases is told once."""
+    begun = {one["eviction"]: one["id"] for one in told[EventKind.EVICTION_STARTED]}
+    assert len(set(begun.values())) == len(told[EventKind.EVICTION_STARTED])
+    assert begun[ended[LONG_ID]["eviction"]] == LONG_ID
+    phases = [(one["eviction"], one["phase"]) for one in told[EventKind.EVICTION_PHASE]]
+    assert len(set(phases)) == len(phases)
+    assert {eviction for eviction, _ in phases} <= begun.keys()
 
 
 def runs(folder, placement_id):
