@@ -25,7 +25,7 @@ class Outbox:
         self._telemetry: Telemetry | None = None
         self._status: Status | None = None
         # All that the console says it has, and all that it has been sent on this connection.
-        self._stored_seq = self._sent_seq = spool.acked_seq
+        self._stored_seq = self._sent_seq = 0
         self._window = MAX_EVENTS_PER_BATCH
         # Since when the oldest event in flight waits; None before anybody looked.
         self._waits_since: float | None = None

@@ -120,3 +120,69 @@ def test_nodes_of_one_process_have_numbers_of_their_own(state):
     here, there = spool_of(state), Spool(state, "node-02", lambda: 5_000.0)
     fill(here)
     assert there.batch(0) == ()
+
+
+def fill_and_meet(spool, acked_seq, count=3):
+    """The kinds of events that the console gets, and their numbers, after it said what it has."""
+    fill(spool, count)
+    spool.meet(acked_seq)
+    return numbers(spool.batch(acked_seq))
+
+
+def test_a_spool_that_was_lost_with_a_clock_set_back_goes_on_above_what_the_console_has(state):
+    console_has = 5_000_000
+    spool = spool_of(state, at=1_000.0)
+    assert fill_and_meet(spool, console_has) == [console_has + 1, console_has + 2, console_has + 3]
+    fill(spool, 1)
+    assert spool.last_seq == console_has + 4
+    assert spool.count == 4
+
+
+def test_a_new_spool_keeps_its_numbers_where_the_console_has_none_of_them(state):
+    spool = spool_of(state, at=1_000.0)
+    assert fill_and_meet(spool, 0) == [1_000_001, 1_000_002, 1_000_003]
+
+
+def test_a_new_spool_that_met_nobody_is_still_new_to_the_next_agent(state):
+    fill(spool_of(state, at=1_000.0))
+    heir = spool_of(state, at=2_000.0)
+    assert fill_and_meet(heir, 1_000_002, count=0) == [1_000_003, 1_000_004, 1_000_005]
+
+
+def test_what_the_console_has_of_this_spool_is_not_kept(state):
+    spool = spool_of(state)
+    first = fill_and_meet(spool, 0)
+    spool.meet(first[1])
+    assert numbers(spool.batch(first[1])) == first[2:]
+
+
+def test_a_console_that_forgot_does_not_bring_back_what_is_gone(state):
+    spool = spool_of(state)
+    first = fill_and_meet(spool, 0)
+    spool.ack(first[-1])
+    spool.meet(first[0])  # its database was restored
+    assert spool.batch(first[0]) == ()
+    fill(spool, 1)
+    assert numbers(spool.batch(first[0])) == [first[-1] + 1]
+
+
+def test_an_event_that_is_not_durable_is_not_handed_out(state, monkeypatch):
+    spool = spool_of(state)
+    fill(spool)
+    monkeypatch.setattr(state, "commit", lambda: False)
+    assert spool.batch(0) == ()
+    monkeypatch.undo()
+    assert len(spool.batch(0)) == 3
+
+
+def test_a_terminal_outcome_is_kept_while_the_spool_is_full_for_long(state):
+    spool = spool_of(state, capacity=2)
+    for _ in range(50):
+        fill(spool, 3)
+        fill(spool, 1, EventKind.PLACEMENT_ENDED)
+    events = spool.batch(0)
+    kinds = [event.kind for event in events]
+    assert kinds.count(EventKind.PLACEMENT_ENDED) == 50
+    dropped = sum(event.data["dropped"] for event in events if event.kind is EventKind.GAP)
+    assert kinds.count(EventKind.FROZEN) + dropped == 150
+    assert numbers(events) == list(range(events[0].seq, events[0].seq + len(events)))
