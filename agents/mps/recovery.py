@@ -59,7 +59,7 @@ class Act(StrEnum):
     """What the caller does now, as its story tells it."""
 
     END_OFFLINE = "all offline clients of the GPU are ended at once"
-    RESTART_ONLINE = "online is restarted by the node's hook, or a person is told without one"
+    RESTART_ONLINE = "online is to be restarted"
     RESTART_SERVER = "the server is shut, or its daemon started where it is gone"
     PAGE = "a person is told"
     QUARANTINE = "the GPU is disabled as suspect"

@@ -13,10 +13,8 @@ LOOK_BACK_S: Final = 5.0
 Roll: TypeAlias = tuple[tuple[float, int], ...]
 
 
-def note(roll: Roll, number: int | None, now: float) -> Roll:
-    """With this look; None: nobody can say, and the last word holds on."""
-    if number is None:
-        return roll
+def note(roll: Roll, number: int, now: float) -> Roll:
+    """With this look."""
     kept = tuple(one for one in roll if 0.0 <= now - one[0] <= LOOK_BACK_S)
     return (*kept, (now, number))
 

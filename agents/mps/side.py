@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from agents.collectors.attribution import Side, is_online
+from agents.collectors.attribution import GpuProcess, Side, is_online
 from agents.collectors.base import GpuReading
 from agents.collectors.card import Card
 from agents.mps import timeline
@@ -17,6 +17,7 @@ from agents.mps.shareable import CardFacts, OnlineProcess
 from agents.mps.timeline import Victim, Witness
 from agents.mps.warden import Guests, Hands, Terms, Warden
 from agents.mps.watch import uid_of
+from agents.supervisor import start_ticks
 from agents.sysmonitor.signals import POSITIONS
 from agents.wire.names import Signal
 
@@ -142,7 +143,7 @@ def _online(reading: GpuReading) -> tuple[OnlineProcess, ...] | None:
     return tuple(
         OnlineProcess(one.pid, uid_of(one.pid), one.known_as, one.mps)
         for one in reading.processes
-        if is_online(one)
+        if is_online(one) and _is_alive(one)
     )
 
 
@@ -151,5 +152,11 @@ def _ours(reading: GpuReading | None) -> dict[int, Victim]:
     return {
         one.pid: Victim(one.pid, "offline", one.name, one.placement_id or "")
         for one in processes
-        if one.side is Side.OFFLINE
+        if one.side is Side.OFFLINE and _is_alive(one)
     }
+
+
+def _is_alive(process: GpuProcess) -> bool:
+    """The list is up to some seconds old, and a recovery does not wait for it."""
+    ticks = process.started_ticks
+    return ticks is None or start_ticks(process.pid) == ticks

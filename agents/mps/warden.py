@@ -164,11 +164,13 @@ class Warden:
             self.stories.end(f"it is left to {self.stage}", wall)
 
     def _count_online(self, sharing: Sharing, now: float) -> None:
-        """Until the hook runs: then old and new instances may be there together."""
-        if self.stage in (Stage.SOUND, Stage.ENDING):
-            known = sharing.card.online is not None
+        """Of processes that have settled: one that has only just come may be an instance beside
+        the one that it replaces, or a job of ours that nobody has recognised yet. Only where none
+        was ever counted, those count that the fault finds."""
+        settled = self.stage is Stage.SOUND and self._arrivals.stance is Stance.OPEN
+        if settled or (self.stage is Stage.ENDING and not self._online_before):
             before = self._roll or ((now, self._online_before),)
-            self._roll = roll.note(before, len(sharing.online) if known else None, now)
+            self._roll = roll.note(before, len(sharing.online), now)
             self._online_before = roll.most(self._roll)
 
     def _seen(self, sharing: Sharing, guests: Guests) -> recovery.Seen:

@@ -203,6 +203,16 @@ def test_online_that_died_with_the_fault_is_missed_although_the_server_is_well_a
     assert gpu.stage() is Stage.READMITTING
 
 
+def test_a_process_that_came_a_moment_before_the_fault_is_not_missed(gpu):
+    new = replace(CARD, online=(ONLINE, NEW))
+    joined = replace(MPS, client_pids=frozenset({4711, 4712}))
+    gpu.see(new, joined, for_s=2)
+    gpu.see(new, replace(FAULT, client_pids=frozenset({4711, 4712})), for_s=2)
+    gpu.see(for_s=SETTLE_S + 3)
+    assert gpu.stage() is Stage.SOUND
+    assert gpu.hands.done == ["restart_online"]
+
+
 def test_faults_of_the_past_are_not_recovered_from():
     gpu = Gpu()
     old = replace(MPS, account=Account(faults=3, fault=Fault("11:11", 7)))
