@@ -60,6 +60,8 @@ class Outcome:
             )
         lost = f"{press.service} died with the job: {press.lost} requests lost"
         if press.back_after_s is None:
+            if not press.watching:
+                return f"{lost}, and it has not come back."
             return f"{lost} so far; the agent is bringing it back."
         return f"{lost}; it answered again after {press.back_after_s:.1f} s, with nobody involved."
 
@@ -86,12 +88,6 @@ class Outcome:
             return []
         since = self.at - SLACK
         return [told for told in queries.of_gpu(self.gpu) if told.fault.seen_at >= since]
-
-    @property
-    def is_open(self) -> bool:
-        """Whether there is more to come."""
-        going_on = any(told.fault.ended_at is None for told in self.faults)
-        return self.press is not None and (self.press.watching or going_on)
 
 
 def outcomes(presses: Iterable[Press]) -> list[Outcome]:

@@ -9,7 +9,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browsing import launched, watched
+from tests.demo.people import sign_in
 from tests.demo.running import Demo, running_demo
+from tests.demo.story import Story, running_story
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +38,18 @@ def page(chromium: Browser, demo: Demo) -> Iterator[Page]:
     """A page that fails the test at its end when something went wrong on it unseen."""
     with watched(chromium, demo.url) as context:
         yield context.new_page()
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    """One for all tests that look on while it goes on; `test_first_two_minutes.py` is the last."""
+    with running_story(tmp_path_factory.mktemp("story")) as story:
+        yield story
+
+
+@pytest.fixture(scope="session")
+def newcomer(story: Story, chromium: Browser) -> Iterator[Page]:
+    with watched(chromium, story.demo.url) as context:
+        page = context.new_page()
+        sign_in(page, "Approver")
+        yield page

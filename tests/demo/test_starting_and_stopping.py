@@ -32,7 +32,7 @@ def test_nobody_else_may_read_sessions_keys_or_logs(demo: Demo) -> None:
 def test_nothing_survives_a_launcher_that_is_killed(demo: Demo) -> None:
     if not demo.fleet()["sharing"]:
         demo.post("/sharing/start/", note="jobs that could be left behind")
-    eventually(lambda: runs(demo, "agents.stub.trainer"), 60, "a real process runs on node-17")
+    eventually(lambda: runs(demo, "trainer"), 60, "a real process runs on node-17")
     demo.launcher.send_signal(signal.SIGKILL)
     demo.launcher.wait()
     eventually(lambda: not processes_of(demo.folder), 15, "all that it started is gone")
@@ -51,8 +51,8 @@ def test_it_starts_again_and_ctrl_c_leaves_nothing(demo: Demo) -> None:
     assert "Traceback" not in demo.log
 
 
-def runs(demo: Demo, module: str) -> bool:
-    return any(module in told for told in processes_of(demo.folder).values())
+def runs(demo: Demo, program: str) -> bool:
+    return any(program in told for told in processes_of(demo.folder).values())
 
 
 def refusal(folder: Path, port: int) -> str:

@@ -9,8 +9,15 @@ from agents.contention.cluster import build_cluster
 from agents.wire import cluster as cluster_file
 from agents.wire import credentials
 from console.demo import people, seed
-from console.demo.cluster import CAMPAIGN_PRIORITY
-from console.inventory.models import Gpu, Node
+from console.demo.cluster import (
+    CAMPAIGN_PRIORITY,
+    CAREFUL_FAMILY,
+    CARELESS_FAMILY,
+    REAL_MODELS,
+    REAL_POOL,
+)
+from console.inventory.models import Gpu, Node, Pool
+from console.policies import services as policies
 from console.workloads.models import OfflineJob
 
 pytestmark = pytest.mark.django_db
@@ -53,6 +60,23 @@ def test_a_refill_adds_waiting_jobs_some_of_them_urgent(folder: Path) -> None:
     assert added.filter(state="QUEUED").count() == 40
     assert added.filter(priority__gte=CAMPAIGN_PRIORITY).count() == 4
     assert len(set(added.values_list("name", flat=True))) == 40
+
+
+def test_the_pool_of_the_stand_in_gpus_alone_lets_jobs_run_without_xcuda(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_bytes(cluster_file.encode(build_cluster(1, 2, seed=7)))
+    seed.everything(path, tmp_path, "a long password", NOW, ("GPU-a", "GPU-b"))
+    allowed = {
+        pool.name: policies.rules_for(pool).allow_unlimited_jobs for pool in Pool.objects.all()
+    }
+    assert allowed.pop(REAL_POOL)
+    assert not any(allowed.values())
+    careless = OfflineJob.objects.filter(name__startswith=f"{CARELESS_FAMILY}-")
+    careful = OfflineJob.objects.filter(name__startswith=f"{CAREFUL_FAMILY}-")
+    assert {"LD_PRELOAD" in job.command for job in careless} == {True}
+    assert {"LD_PRELOAD" in job.command for job in careful} == {False}
+    models = {(job.pools[0], *job.gpu_models) for job in (*careful, *careless)}
+    assert models == {(REAL_POOL, model) for model in REAL_MODELS}
 
 
 def test_real_processes_do_not_pile_up_before_their_one_node(folder: Path) -> None:

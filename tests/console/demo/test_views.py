@@ -4,14 +4,17 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from django.contrib.messages import get_messages
 from django.http import HttpResponse
 from django.test import Client
+from msgspec.structs import replace
 
-from agents.wire import faults
+from agents.wire import faults, lab
+from agents.wire.ids import uuid7
 from console.accounts.models import User
 from console.demo import people
 from tests.console.demo import urls
@@ -25,6 +28,8 @@ def cast(settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     people.create("a long password")
     monkeypatch.setenv("MUXFLOW_DEMO_FAULTS", str(tmp_path / "faults.sock"))
+    monkeypatch.setenv("MUXFLOW_DEMO_LAB", str(tmp_path / "lab.sock"))
+    monkeypatch.delenv("MUXFLOW_DEMO_WITHOUT_XCUDA", raising=False)
 
 
 @pytest.fixture
@@ -113,6 +118,53 @@ def test_a_refusal_of_the_fleet_is_shown(approver: Client, tmp_path: Path) -> No
     assert "refused: node-01 is down already" in told(response)
 
 
+@pytest.mark.parametrize("kind", ["sigterm_with", "sigterm_without"])
+def test_a_sigterm_goes_to_the_job_meant_and_leads_to_what_comes_of_it(
+    approver: Client, tmp_path: Path, kind: str
+) -> None:
+    said = lab.Said(detail="SIGTERM sent to trainer-1.")
+    with a_machine(tmp_path / "lab.sock", said) as asked:
+        response = approver.post("/demo/fault/", {"kind": kind, "next": "/map/"})
+    assert asked == [lab.Terminate(under_xcuda=kind == "sigterm_with")]
+    assert response.headers["Location"] == "/demo/sigterm/"
+    assert told(response) == "SIGTERM sent to trainer-1."
+
+
+def test_a_sigterm_while_nothing_runs_says_so_where_one_is(
+    approver: Client, tmp_path: Path
+) -> None:
+    with a_machine(tmp_path / "lab.sock", lab.Said(error="No job runs on this node now.")):
+        response = approver.post("/demo/fault/", {"kind": "sigterm_with", "next": "/map/"})
+    assert response.headers["Location"] == "/map/"
+    assert "No job runs" in told(response)
+
+
+@pytest.mark.parametrize("kind", ["sigterm_with", "sigterm_without"])
+def test_without_xcuda_a_sigterm_is_refused_with_what_to_install(
+    approver: Client, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("MUXFLOW_DEMO_WITHOUT_XCUDA", "There is no C compiler: apt install gcc.")
+    assert "apt install gcc" in told(approver.post("/demo/fault/", {"kind": kind}))
+    page = approver.get("/demo/sigterm/").content.decode()
+    assert page.count("apt install gcc") >= 1
+    assert page.count("disabled title=") == 2
+
+
+def test_the_page_tells_the_last_of_each_kind_with_figures(
+    approver: Client, tmp_path: Path
+) -> None:
+    at = datetime.now(UTC).timestamp()
+    gentle = lab.Press(True, at, "GPU-a", "chat", "careful-1", str(uuid7()), 71, 4)
+    gentle = replace(gentle, watching=False, gone_after_s=0.25, ending="released", answered=60)
+    hard = lab.Press(False, at, "GPU-b", "search", "bare-1", str(uuid7()), 72, 9)
+    hard = replace(hard, gone_after_s=0.1, ending="unsafe", lost=37, back_after_s=6.5)
+    with a_machine(tmp_path / "lab.sock", lab.Said(presses=(gentle, hard))):
+        page = approver.get("/demo/sigterm/").content.decode()
+    assert "chat did not notice: 60 requests answered, 0 lost." in page
+    assert "37 requests lost; it answered again after 6.5 s" in page
+    assert page.index("Online untouched") < page.index("Online was hit, and is back")
+
+
 @pytest.mark.urls("console.urls")
 @pytest.mark.parametrize("address", ["/demo/sign-in/", "/demo/switch-user/", "/demo/fault/"])
 def test_outside_the_demo_there_is_no_such_address(client: Client, address: str) -> None:
@@ -128,18 +180,35 @@ def told(response: HttpResponse) -> str:
 @contextmanager
 def a_fleet(path: Path, answer: faults.Answer) -> Iterator[list[faults.Fault]]:
     """Answers one fault, and holds what it was asked."""
-    asked: list[faults.Fault] = []
+    with answering(path, faults.encode(answer)) as lines:
+        asked: list[faults.Fault] = []
+        yield asked
+    asked += map(faults.decode_fault, lines)
+
+
+@contextmanager
+def a_machine(path: Path, said: lab.Said) -> Iterator[list[lab.Question]]:
+    """Answers one question, and holds what it was asked."""
+    with answering(path, lab.encode(said)) as lines:
+        asked: list[lab.Question] = []
+        yield asked
+    asked += map(lab.decode_question, lines)
+
+
+@contextmanager
+def answering(path: Path, answer: bytes) -> Iterator[list[bytes]]:
+    lines: list[bytes] = []
 
     def serve() -> None:
         connection, _ = server.accept()
-        with connection, connection.makefile("rb") as lines:
-            asked.append(faults.decode_fault(lines.readline()))
-            connection.sendall(faults.encode(answer))
+        with connection, connection.makefile("rb") as incoming:
+            lines.append(incoming.readline())
+            connection.sendall(answer)
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         server.bind(str(path))
         server.listen()
         thread = threading.Thread(target=serve)
         thread.start()
-        yield asked
+        yield lines
         thread.join()
