@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from agents.mps import arrivals, client, control, enabling, recovery, shareable, unit
+from agents.mps import (
+    arrivals,
+    client,
+    control,
+    enabling,
+    hooks,
+    recovery,
+    roll,
+    shareable,
+    unit,
+)
 from agents.mps.health import ASK_EVERY_S, ServerState
 from agents.mps.remedies import CUDA_CODES, JOB_XIDS, Remedy
 from agents.mps.shareable import Fact
@@ -73,6 +83,10 @@ def test_the_times_of_a_recovery_are_told():
         f"after {ASK_EVERY_S:g} s",
         f"{client.CONTEXT_BYTES >> 20} MiB",
         f"within {recovery.WINDOW_S:g} s",
+        f"{recovery.RETRY_S:g} s after it has ended or online has gone, then"
+        f" {recovery.pause_s(2):g} s, {recovery.MOST_HOOKS} times in all",
+        f"waited for ({hooks.HOOK_S:g} s at most)",
+        f"in the last {roll.LOOK_BACK_S:g} s before the fault",
         f"`{unit.ROOT}/<UUID>/{{pipe,log}}`",
     ],
 )
