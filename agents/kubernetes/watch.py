@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 PATH: Final = "/api/v1/pods"
 PAGE_PODS: Final = 250
 MOST_PAGES: Final = 100
+# Any version will do: the server answers from its memory, which knows the pods of a node, and not
+# from etcd, through the pods of the whole cluster. A watch soon brings what that lacks.
+CACHED: Final = "0"
+NEWEST: Final = ""
 GONE: Final = 410
 # How long the server may keep a watch open: drawn between this and twice this, as its own
 # clients do. Each begins anew with a fresh token and, maybe, another API server.
@@ -56,11 +60,11 @@ class Question:
         return asked | ({"labelSelector": self.selector} if self.selector else {})
 
 
-def listed(api: Api, question: Question) -> tuple[Roster, str]:
-    """All pods, page by page, and the version that a watch goes on from. Raises TooOld,
-    Unavailable, Nonsense."""
+def listed(api: Api, question: Question, version: str = CACHED) -> tuple[Roster, str]:
+    """All pods, page by page, and the version that a watch goes on from; not older than `version`.
+    Raises TooOld, Unavailable, Nonsense."""
     pods: list[Pod] = []
-    query = question.query() | {"limit": str(PAGE_PODS)}
+    query = question.query() | {"limit": str(PAGE_PODS), "resourceVersion": version}
     for _ in range(MOST_PAGES):
         page = objects.page(_got(api, query), question.service_label)
         if page.skipped:
@@ -71,6 +75,7 @@ def listed(api: Api, question: Question) -> tuple[Roster, str]:
         if not page.more:
             return roster(pod for pod in pods if pod.node == question.node), page.version
         query["continue"] = page.more
+        query.pop("resourceVersion", None)  # the token names it
     raise Nonsense(f"more than {MOST_PODS} pods on one node: does the list know its own end?")
 
 
@@ -98,6 +103,7 @@ class PodWatch:
         # Set while there is nothing to wait for: a list is done, or has failed.
         self.settled = threading.Event()
         self._version = ""
+        self._wanted = CACHED
         self._failures = 0
         self._closed = threading.Event()
         self._complaints = Complaints()
@@ -129,6 +135,8 @@ class PodWatch:
             self._failures = chosen.failures
             if chosen.anew:
                 self._version = ""
+                # What its memory gave last time was older than what it can watch from.
+                self._wanted = NEWEST if ending is Ending.TOO_OLD else CACHED
             self._closed.wait(self._wait_s(chosen))
 
     def _failed(self, ending: Ending, error: Exception) -> Ending:
@@ -144,7 +152,8 @@ class PodWatch:
     def _go_on(self) -> Ending:
         if not self._version:
             self.settled.clear()
-            self.roster, self._version = listed(self._api, self._question)
+            self.roster, self._version = listed(self._api, self._question, self._wanted)
+            self._wanted = CACHED
         return self._watch()
 
     def _watch(self) -> Ending:

@@ -204,6 +204,9 @@ class FakeKubernetes:
 
     def page(self, query: Mapping[str, str]) -> tuple[int, Object]:
         with self._lock:
+            if query.get("continue") and query.get("resourceVersion"):
+                why = "specifying resource version is not allowed when using continue"
+                return 400, status(400, "BadRequest", why)
             version, start = self._version, 0
             if query.get("continue"):
                 told = json.loads(base64.urlsafe_b64decode(query["continue"]))
@@ -215,7 +218,9 @@ class FakeKubernetes:
                     )  # fmt: skip
             pods = self._snapshots.setdefault(version, list(self._pods.values()))
         chosen = [one for one in pods if matches(one, query)]
-        limit = int(query.get("limit") or 0) or len(chosen) or 1
+        # From its memory a server answers whole, whatever the limit.
+        from_memory = query.get("resourceVersion") == "0"
+        limit = (0 if from_memory else int(query.get("limit") or 0)) or len(chosen) or 1
         rest = len(chosen) - start - limit
         more = {"rv": version, "start": start + limit}
         metadata: Object = {"resourceVersion": str(version)}

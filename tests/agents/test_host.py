@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from contextlib import closing
 
 import pytest
@@ -15,19 +16,23 @@ from agents.collectors.nvml import Nvml
 from agents.collectors.replay import ReplayCollector
 from agents.config import CannotRun
 from agents.host import Host, own_cards
+from agents.kubernetes.cgroups import Container
 from agents.mps import unit
 from agents.settings.flags import parse
 from agents.state import StateFile
 from agents.stub import mps_daemon
+from agents.stub.kubernetes_api import FakeKubernetes, pod, serving
 from agents.sysmonitor.signals import POSITIONS
 from agents.wire.credentials import Credentials
 from agents.wire.names import GpuState, Signal
 from tests.agents.cast import KEY, desired
-from tests.agents.collectors.fake_nvml import OTHER, UUID, Code, FakeCard, FakeNvml
+from tests.agents.collectors.fake_nvml import OTHER, UUID, Code, FakeCard, FakeNvml, process
 from tests.agents.fake_console import TOKEN, FakeConsole, until
 
 pytestmark = pytest.mark.timeout(20)
 
+POD_UID = "2c48913c-b29f-11e7-9350-020968147796"
+COMPUTE = "nvmlDeviceGetComputeRunningProcesses_v3"
 KEYS = {"node-01": Credentials("node-01", "1", TOKEN, KEY.hex())}
 
 
@@ -117,6 +122,28 @@ async def test_what_a_real_node_read_is_recorded(tmp_path, console, node):
     replay = ReplayCollector(tmp_path / "readings")
     assert [card.uuid for card in replay.cards] == [UUID, OTHER]
     assert replay.collect(0.0).gpus[0].values[POSITIONS[Signal.GPU_UTIL]] == 85.0
+
+
+async def test_online_processes_have_the_names_of_their_pods(tmp_path, cards, monkeypatch):
+    token = tmp_path / "token"
+    token.write_text("token-1")
+    cluster = FakeKubernetes()
+    cluster.put(pod("chat-0", POD_UID, namespace="prod"))
+    cards[0].answers[COMPUTE] = [process(os.getpid())]
+    monkeypatch.setattr("agents.collectors.procfs.cgroups.container", lambda _: Container(POD_UID))
+    with serving(cluster) as url, closing(StateFile(tmp_path / "state")) as state:
+        words = ("--kubernetes", url, "--kubernetes-token", str(token))
+        host = Host(config_of(tmp_path / "state", *words), KEYS, state)
+        collect = host._collector.collect
+        (found,) = await until(lambda: named(collect(time.monotonic())))
+        assert (found.pid, found.known_as) == (os.getpid(), "prod/chat-0")
+        looks = {look.source: look.success for look in collect(time.monotonic()).looks}
+        assert looks["kubernetes"]
+        await host.close()
+
+
+def named(reading):
+    return [process for process in reading.gpus[0].processes or () if process.workload]
 
 
 async def test_a_recording_stands_in_for_the_cards(tmp_path, cards):

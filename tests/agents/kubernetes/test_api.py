@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import ssl
 import subprocess
@@ -22,6 +23,8 @@ QUERY = {"limit": "1"}
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """For 127.0.0.1, signed by itself."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl: not installed")
     folder = tmp_path_factory.mktemp("ca")
     key, cert = folder / "key.pem", folder / "ca.crt"
     kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

@@ -8,7 +8,7 @@ import pytest
 
 from agents.kubernetes import watch as watch_module
 from agents.kubernetes.objects import Nonsense
-from agents.kubernetes.watch import Question, TooOld, listed
+from agents.kubernetes.watch import CACHED, NEWEST, Question, TooOld, listed
 from agents.stub.kubernetes_api import pod, status
 from tests.agents.kubernetes.conftest import LABEL, NODE, names, until
 
@@ -74,7 +74,7 @@ def test_a_long_list_comes_in_pages_of_one_moment(cluster, api, monkeypatch):
     monkeypatch.setattr(watch_module, "PAGE_PODS", 2)
     for number in range(5):
         cluster.put(pod(f"p-{number}", f"u-{number}"))
-    found, version = listed(api, Question(NODE))
+    found, version = listed(api, Question(NODE), NEWEST)
     assert len(found.pods) == 5
     assert version == "1005"
     assert [bool(query.get("continue")) for query in lists(cluster)] == [False, True, True]
@@ -93,7 +93,7 @@ def test_a_page_that_is_too_old_begins_the_list_anew(cluster, api, monkeypatch):
 
     monkeypatch.setattr(watch_module, "_got", slowly)
     with pytest.raises(TooOld, match=r"410 .*too old"):
-        listed(api, Question(NODE))
+        listed(api, Question(NODE), NEWEST)
 
 
 def test_a_list_without_end_ends(cluster, api, monkeypatch):
@@ -101,8 +101,9 @@ def test_a_list_without_end_ends(cluster, api, monkeypatch):
     monkeypatch.setattr(watch_module, "PAGE_PODS", 2)
     for number in range(9):
         cluster.put(pod(f"p-{number}", f"u-{number}"))
-    with pytest.raises(Nonsense, match="more than 4 pods"):
-        listed(api, Question(NODE))
+    for version in (CACHED, NEWEST):
+        with pytest.raises(Nonsense, match="more than 4 pods"):
+            listed(api, Question(NODE), version)
 
 
 @pytest.mark.parametrize("as_event", [True, False], ids=["as an event", "as a status"])
@@ -118,7 +119,7 @@ def test_a_version_that_is_too_old_is_listed_anew(cluster, watching, as_event):
     cluster.compact()
     until(lambda: names(watch) == {"default/new"})
     until(lambda: watch.trouble == "")
-    assert len(lists(cluster)) == 2
+    assert [query.get("resourceVersion") for query in lists(cluster)] == [CACHED, None]
 
 
 def test_a_bookmark_moves_the_version_on(cluster, watching):
