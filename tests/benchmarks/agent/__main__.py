@@ -1,0 +1,64 @@
+"""`make bench-agent`: what the agent costs, and how soon it acts.
+
+A real agent process on eight simulated GPUs (`docs/xcuda-stub.md`), read through nvidia-ml-py five
+times a second; the console that it tells of them once a second is on the loopback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.agents.xcuda.running import BUILD, build
+from tests.benchmarks.agent import cost, reactions
+from tests.benchmarks.agent.rig import rig
+from tests.benchmarks.report import Goal, show
+
+GOALS = (
+    Goal("cpu_core_ratio", "CPU time of the agent, of one core", most=0.01),
+    Goal("rss_mib", "resident memory of the agent, MiB", most=60),
+    Goal("freeze_ms_p99", "sample over the limit to launches held, p99, ms", most=20),
+    Goal("sigterm_ms_p99", "sample that completes the dwell to signalled, p99, ms", most=100),
+    Goal("overload_to_relief_ms_p99", "rise of online load to launches held, p99, ms", most=400),
+    Goal("leaked_launches", "launches of a job that is held", most=0, least=0),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gpus", type=int, default=8, help="of the node (8)")
+    parser.add_argument("--windows", type=int, default=5, help="of CPU time (5)")
+    parser.add_argument("--window-s", type=float, default=6.0, help="how long each is (6)")
+    parser.add_argument("--rises", type=int, default=200, help="that go again at once (200)")
+    parser.add_argument("--evictions", type=int, default=64, help="rises that stay (64)")
+    parser.add_argument("--seed", type=int, default=1, help="of the random moments (1)")
+    chosen = parser.parse_args()
+    build("lib", "stub", "programs", BUILD / "mps-report")
+    with tempfile.TemporaryDirectory() as folder:
+        show(asyncio.run(measure(Path(folder), chosen)), GOALS)
+
+
+async def measure(folder: Path, chosen: argparse.Namespace) -> Mapping[str, Any]:
+    async with rig(folder, chosen.gpus) as node:
+        await node.share()
+        watching = await cost.core_ratio(node, chosen.windows, chosen.window_s)
+        children = await cost.children_core_ratio(node, 2 * chosen.window_s)
+        await asyncio.gather(*(node.place(gpu) for gpu in range(chosen.gpus)))
+        working = await cost.core_ratio(node, 1, 2 * chosen.window_s)
+        reacted = await reactions.measure(node, chosen.rises, chosen.evictions, chosen.seed)
+        return {
+            "n_gpus": chosen.gpus,
+            "cpu_core_ratio": watching,
+            "cpu_core_ratio_with_jobs": working,
+            "children_core_ratio": children,
+            "rss_mib": cost.rss_mib(node),
+            **reacted,
+        }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""What the agent itself takes: CPU time of its process, and its resident memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from statistics import median
+
+from tests.benchmarks.agent.rig import Rig
+
+
+async def core_ratio(rig: Rig, windows: int, window_s: float) -> float:
+    """CPU time over time; the median of the windows."""
+    return median([await _window(rig.agent_pid, window_s) for _ in range(windows)])
+
+
+async def children_core_ratio(rig: Rig, window_s: float) -> float:
+    """Of the programs that it starts and waits for: questions to the MPS daemons."""
+    before, began = _children_s(rig.agent_pid), time.monotonic()
+    await asyncio.sleep(window_s)
+    return (_children_s(rig.agent_pid) - before) / (time.monotonic() - began)
+
+
+def rss_mib(rig: Rig) -> float:
+    lines = Path(f"/proc/{rig.agent_pid}/status").read_text().splitlines()
+    (resident,) = (line.split()[1] for line in lines if line.startswith("VmRSS:"))
+    return int(resident) / 1024
+
+
+async def _window(pid: int, window_s: float) -> float:
+    before, began = _cpu_s(pid), time.monotonic()
+    await asyncio.sleep(window_s)
+    return (_cpu_s(pid) - before) / (time.monotonic() - began)
+
+
+def _cpu_s(pid: int) -> float:
+    """Of all its threads, to the nanosecond: what clock_getcpuclockid(3) makes of a PID."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def _children_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
