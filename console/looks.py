@@ -79,6 +79,8 @@ JOB: Final[Mapping[str, Look]] = {
     "SUCCEEDED": Look("Succeeded", "healthy", "tick"),
     "FAILED": Look("Failed", "overloaded", "triangle"),
     "CANCELLED": Look("Cancelled", "disabled", "barred"),
+    # Queued, and in no round: it faulted.
+    "HELD": Look("Held", "busy", "bars"),
 }
 
 EVICTION: Final[Mapping[str, Look]] = {

@@ -159,9 +159,9 @@ def furthest(reached: str, phase: Phase) -> Phase:
     return max(Phase(reached), phase, key=PHASES.index)
 
 
-def serves(state: State, origin: Origin, wanted: Origin) -> bool:
+def serves(state: str, origin: str, wanted: Origin) -> bool:
     """Whether an open eviction does what somebody asks for now: nothing new is needed then."""
-    return state in UNDER_WAY or (state is State.APPROVED and origin is wanted)
+    return state in UNDER_WAY or (state == State.APPROVED and origin == wanted)
 
 
 def is_more_urgent(origin: Origin, than: Origin) -> bool:

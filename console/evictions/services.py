@@ -90,34 +90,36 @@ def request(
         raise Refused(f"{placement} has ended already, so there is nothing to evict.")
     lane = policies.lane_for(placement.gpu.node.pool, origin)
     with transaction.atomic():
-        if same := _joined(placement, origin, actor, reason, now):
-            return same
+        before = queries.open_of(placement)
+        if before and lifecycle.serves(before.state, before.origin, origin):
+            return _join(before, origin, actor, reason, now)
         facts: dict[str, Any] = {"reason": reason, "decided_by": actor.user, "decided_at": now}
-        facts["cancels"] = _make_room(placement, actor, now) or origin is Origin.CANCEL
+        facts["cancels"] = _make_room(before, actor, now) or origin is Origin.CANCEL
         entry = lifecycle.decided(lane, now)
         eviction = _create(placement, origin, entry, reason, now, cause_id=cause_id, **facts)
-        if eviction:
-            _tell(eviction, actor, "eviction.request", now, reason=reason)
-            doorbell.ring(doorbell.TICK_EVICTIONS)
-            return eviction
-        if same := _joined(placement, origin, actor, reason, now):  # asked for twice at once
-            return same
-    raise SomebodyWasFirst(f"Another eviction of {placement} began just now.")
+        if eviction is None:
+            return _join_first(placement, origin, actor, reason, now)
+        _tell(eviction, actor, "eviction.request", now, reason=reason)
+        doorbell.ring(doorbell.TICK_EVICTIONS)
+    return eviction
 
 
-def _joined(
+def _join_first(
     placement: Placement, origin: Origin, actor: Actor, reason: str, now: datetime
-) -> Eviction | None:
-    """The open eviction that does what is asked for; None when there is none."""
-    eviction = queries.open_of(placement)
-    if eviction is None or not lifecycle.serves(
-        State(eviction.state), Origin(eviction.origin), origin
-    ):
-        return None
+) -> Eviction:
+    """Somebody was first by a moment; when they asked for the same, that is all there is to do."""
+    first = queries.open_of(placement)
+    if first is None or not lifecycle.serves(first.state, first.origin, origin):
+        raise SomebodyWasFirst(f"Another eviction of {placement} began just now.")
+    return _join(first, origin, actor, reason, now)
+
+
+def _join(eviction: Eviction, origin: Origin, actor: Actor, reason: str, now: datetime) -> Eviction:
+    """The open eviction does what is asked for; a job that is cancelled does not come back."""
     if origin is Origin.CANCEL and not eviction.cancels:
         same = Eviction.objects.filter(pk=eviction.pk, state__in=lifecycle.OPEN, cancels=False)
         if not same.update(cancels=True):
-            raise SomebodyWasFirst(f"The eviction of {placement} ended just now; cancel again.")
+            raise SomebodyWasFirst(f"{eviction} ended just now; cancel again.")
         eviction.cancels = True
         _tell(eviction, actor, "eviction.cancel", now, reason=reason)
     return eviction
@@ -150,13 +152,12 @@ def _create(
         return None
 
 
-def _make_room(placement: Placement, actor: Actor, now: datetime) -> bool:
+def _make_room(before: Eviction | None, actor: Actor, now: datetime) -> bool:
     """Supersede the open eviction, if there is one; whether it was to cancel the job."""
-    eviction = queries.open_of(placement)
-    if eviction is None:
+    if before is None:
         return False
-    _move(eviction, Event.SUPERSEDE, actor, now, ended_at=now)
-    return eviction.cancels
+    _move(before, Event.SUPERSEDE, actor, now, ended_at=now)
+    return before.cancels
 
 
 # --- what people decide -------------------------------------------------------------------
@@ -383,7 +384,7 @@ def agent_started(node: Node, report: NodeReport, now: datetime) -> Eviction | N
             return _escalate(known, node, origin, actor, now)
         if origin not in lifecycle.BY_NODE:
             raise ValueError(f"no node takes a job off by itself for {origin}")
-        cancels = _make_room(placement, actor, now)
+        cancels = _make_room(queries.open_of(placement), actor, now)
         return _begun_by_agent(placement, origin, report, actor, now, cancels=cancels)
 
 

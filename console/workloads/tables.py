@@ -53,7 +53,7 @@ class JobTable(Table):
     def render_state(self, record: OfflineJob) -> SafeString:
         if record.live:  # type: ignore[attr-defined]  # prefetched by queries.jobs
             return muxflow.state(record.live[0].state, "placement")  # type: ignore[attr-defined]
-        return muxflow.state(record.state, "job")
+        return muxflow.state("HELD" if record.is_held(self.now) else record.state, "job")
 
     def render_work_s(self, value: float) -> str:
         return figures.span(value)

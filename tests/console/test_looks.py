@@ -9,6 +9,7 @@ from django.conf import settings
 from agents.wire.names import GPU_STATES, PHASES, SHARING_MODES, Origin, PlacementState
 from console import looks
 from console.evictions.models import Eviction
+from console.faults import story
 from console.inventory.models import Node
 from console.runs.models import Run
 from console.workloads.models import OfflineJob
@@ -24,6 +25,8 @@ KINDS = {
     "mode": SHARING_MODES,
     "run": Run.State,
     "origin": Origin,
+    "fault": story.State,
+    "side": story.Side,
 }
 
 

@@ -215,7 +215,7 @@ def test_asking_twice_makes_one_row_and_leaves_the_first_its_time_to_undo():
 
 def test_asking_twice_at_the_same_moment_makes_one_row(monkeypatch):
     placement = a_placement()
-    first, open_of, looks = ask(placement), queries.open_of, iter([True, True])
+    first, open_of, looks = ask(placement), queries.open_of, iter([True])
     monkeypatch.setattr(queries, "open_of", lambda p: None if next(looks, False) else open_of(p))
     assert ask(placement, user=first.decided_by) == first
     assert Eviction.objects.count() == 1
