@@ -58,8 +58,10 @@ def simulate(config: Config) -> int:
 
 
 def watch(config: Config) -> int:
+    from agents.berth import load_credentials
     from agents.host import Host, own_cards
 
+    load_credentials(config.credentials)  # before the driver is asked for anything
     if config.gpus is GpuValues.REPLAY:
         return serve(config, partial(Host, config))
     with claim_all(own_cards()):
