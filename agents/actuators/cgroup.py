@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -124,6 +125,7 @@ def own_group(proc: Path = Path("/proc/self")) -> Path | None:
     return None if path is None or mounted is None else mounted / path.lstrip("/")
 
 
+@cache
 def mount(proc: Path = Path("/proc/self")) -> Path | None:
     """Where the hierarchy of version 2 is; proc(5), mountinfo."""
     for line in (proc / "mountinfo").read_text().splitlines():

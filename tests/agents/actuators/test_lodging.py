@@ -14,9 +14,10 @@ from agents.actuators.cgroup import Groups
 from agents.actuators.lodging import Lodgings
 from agents.actuators.process import ProcessRuntime
 from agents.actuators.recipe import ProcessSettings
+from agents.wire.names import EventKind, Origin
 from tests.agents.actuators.test_process import until, wait_for
 from tests.agents.actuators.trees import GIB, fill, kernels, remove_stand_in, stand_in
-from tests.agents.cast import PLACEMENT_ID, placement
+from tests.agents.cast import PLACEMENT_ID, Stage, desired, placement
 
 SLEEPER = placement(command=("sh", "-c", "sleep 60 & setsid sleep 60 & wait"))
 LATER = 1e9
@@ -59,6 +60,26 @@ def test_a_job_at_its_limit_is_said_to_go_after_the_second_look(lodger):
     assert lodger.observe(LATER + 0.5).host_memory_short == ""
 
     assert "10.0 GiB of the 8.0 GiB" in lodger.observe(LATER + 1).host_memory_short
+
+
+def test_a_node_stops_a_job_at_its_limit_before_the_kernel_kills_it(lodger, tmp_path):
+    stage = Stage(tmp_path / "state", runtime=lodger.runtime)
+    stage.healthy()
+    stage.order(desired(SLEEPER, generation=2))
+    stage.run(1)
+    until(lodger.runtime, Condition.ALIVE)
+    fill(lodger.group, **OVER)
+    stage.run(3)
+    until(lodger.runtime, Condition.EXITED)
+    fill(lodger.group, cgroup_events="populated 0\n")
+    stage.run(1)
+
+    (begun,), (ended,) = map(stage.told, (EventKind.EVICTION_STARTED, EventKind.PLACEMENT_ENDED))
+    assert begun.data["origin"] == Origin.EMERGENCY
+    assert "10.0 GiB of the 8.0 GiB of host memory" in begun.data["why"]
+    assert (ended.data["exit_code"], ended.data["avoid"]) == (-signal.SIGTERM, "node")
+    assert not lodger.group.exists()
+    stage.die()
 
 
 def test_the_end_says_that_the_kernel_killed_it_for_memory_and_the_group_goes(lodger):
