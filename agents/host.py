@@ -161,13 +161,17 @@ class Host:
             lambda card: self._hands(card, hooks),
             job_uid=self._settings.job_uid,
             witnesses=self._witnesses.of_gpu,
+            services=self._service_names,
             keep=self._keep,
         )
+
+    def _service_names(self, index: int) -> list[str]:
+        return [one.name for one in self._services if one.gpu_index == index]
 
     def _hands(self, card: Card, hooks: RestartHooks) -> GpuHands:
         return GpuHands(
             self._daemons.watcher(card.uuid),
-            lambda: [one.name for one in self._services if one.gpu_index == card.index],
+            lambda: self._service_names(card.index),
             hooks,
             log.error,
             lambda why: self._quarantine(card.index, why),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -58,14 +58,16 @@ class NodeMps:
         *,
         job_uid: int | None = None,
         witnesses: Callable[[int], tuple[Witness, ...]] = lambda _index: (),
+        services: Callable[[int], Sequence[str]] = lambda _index: (),
         keep: Keep | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`snapshot` is of the GPU with this UUID; cards and `witnesses` by their index. Of a card
-        that is not among them MPS says nothing. Without `keep` nothing survives this agent."""
+        """`snapshot` is of the GPU with this UUID; cards, `witnesses` and the names of online
+        `services` by their index. Of a card that is not among them MPS says nothing. Without
+        `keep` nothing survives this agent."""
         self._cards, self._snapshot = dict(cards), snapshot
         self._job_uid, self._witnesses, self._wall = job_uid, witnesses, wall
-        self._keep = keep
+        self._services, self._keep = services, keep
         self._seen: dict[int, Snapshot] = {}
         self.wardens = {index: self._warden(card, hands) for index, card in self._cards.items()}
 
@@ -80,6 +82,7 @@ class NodeMps:
             self._job_uid,
             around.enforce,
             around.lifted,
+            _only(self._services(index)),
         )
         self._seen[index] = mps = self._snapshot(card.uuid)
         warden = self.wardens[index]
@@ -104,6 +107,10 @@ class NodeMps:
     def _warden(self, card: Card, hands: Callable[[Card], Hands]) -> Warden:
         kept = None if self._keep is None else self._keep.load(card.uuid, self._wall())
         return Warden(card.uuid, hands(card), kept)
+
+
+def _only(services: Sequence[str]) -> str:
+    return services[0] if len(services) == 1 else ""
 
 
 def facts_of(card: Card, reading: GpuReading | None) -> CardFacts:

@@ -29,7 +29,8 @@ CUT_SHORT: Final = "nobody followed it further: "
 
 class Victim(msgspec.Struct, frozen=True):
     """A process that was on the GPU. `side` is "offline", "online" or "unknown", `name` that of
-    its program; `placement_id` is that of an offline job, "" of others."""
+    its online service, else of its program; `placement_id` is that of an offline job, "" of
+    others."""
 
     pid: int
     side: str

@@ -63,7 +63,8 @@ class Terms:
 class Guests:
     """Our own processes on the GPU, what they told of fatal errors, and the XIDs since the last
     look that SysMonitor has no answer to. `enforce`: the GPU's mode lets us act; below it a fault
-    is only seen. `approved`: no quarantine is on the GPU, or a person lifted it."""
+    is only seen. `approved`: no quarantine is on the GPU, or a person lifted it. `service`: the
+    online service of the GPU, "" where there are several or none is known."""
 
     processes: Mapping[int, Victim]
     witnesses: tuple[Witness, ...] = ()
@@ -71,6 +72,7 @@ class Guests:
     job_uid: int | None = None
     enforce: bool = True
     approved: bool = False
+    service: str = ""
 
 
 class Warden:
@@ -136,7 +138,7 @@ class Warden:
         self._readiness = Readiness(sharing, settled_s)
 
     def _meet(self, sharing: Sharing, guests: Guests, wall: float) -> None:
-        online = (Victim(one.pid, "online", one.name) for one in sharing.online)
+        online = (Victim(one.pid, "online", guests.service or one.name) for one in sharing.online)
         self.stories.meet((*online, *guests.processes.values()), wall)
 
     def _heed(self, sharing: Sharing, guests: Guests) -> None:

@@ -124,6 +124,11 @@ def test_the_timeline_of_a_fault_names_who_and_how_long(gpu):
     assert "the hook of chat runs" in " ".join(moment.what for moment in told.moments)
 
 
+def test_the_story_names_the_online_service_where_there_is_one(gpu):
+    gpu.see(mps=FAULT, guests=JOB, service="chat")
+    assert gpu.warden.stories.open.others == (Victim(4711, "online", "chat"),)
+
+
 def test_a_server_that_does_not_come_back_is_restarted_then_given_up(gpu):
     gpu.see(mps=FAULT, for_s=8)
     assert gpu.hands.done == ["restart_online", "restart_server"]

@@ -168,7 +168,7 @@ async def test_online_answers_again_with_nobody_helping_the_node(machine, capsys
     assert told.placement_id == told.data["first"]["placement_id"] == PLACEMENT_ID
     assert told.data["first_by"] == BY_LOG
     assert told.data["code"] == 700
-    assert [one["side"] for one in told.data["others"]] == ["online"]
+    assert [(one["side"], one["name"]) for one in told.data["others"]] == [("online", "chat")]
 
 
 async def test_an_agent_that_is_killed_amid_a_recovery_leaves_it_to_the_next(machine):
