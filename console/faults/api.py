@@ -7,7 +7,7 @@ from rest_framework import mixins
 from console.faults import queries
 from console.faults.filters import FaultFilter
 from console.faults.models import Fault
-from console.faults.serializers import FaultSerializer
+from console.faults.serializers import GpuFaultSerializer
 from console.rest import PoolScoped
 
 
@@ -19,6 +19,6 @@ class FaultViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[
         .prefetch_related("jobs_hit", "services_hit")
         .order_by("-seen_at", "pk")
     )
-    serializer_class = FaultSerializer
+    serializer_class = GpuFaultSerializer
     filterset_class = FaultFilter
     pool_path = "gpu__node__pool"

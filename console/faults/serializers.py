@@ -24,7 +24,7 @@ class MomentSerializer(serializers.Serializer[Any]):
     what = serializers.CharField()
 
 
-class FaultSerializer(serializers.ModelSerializer[Fault]):
+class GpuFaultSerializer(serializers.ModelSerializer[Fault]):
     """`first` is null when nobody knows who faulted first; `recovered_s` counts until every online
     process was a healthy client again."""
 

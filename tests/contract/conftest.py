@@ -14,10 +14,12 @@ from console.accounts import tokens
 from console.accounts.models import Role
 from console.audit.services import system
 from console.evictions import services as evictions
+from console.faults.services import agent_told as tell_fault
 from console.inventory import enrolment, imports
 from console.inventory.models import Node, Pool
 from console.policies import services as policies
 from tests.console.accounts.cast import a_user
+from tests.console.faults import cast as faults
 from tests.console.inventory.importing.test_documents import a_cluster, read
 from tests.console.workloads.cast import placed
 
@@ -35,11 +37,15 @@ def kept_connection(db: None) -> Iterator[None]:
 
 @pytest.fixture
 def bearer(kept_connection: None) -> str:
-    """The header of an admin, who sees a service, a queued and a placed job, and an eviction."""
+    """The header of an admin, who sees a service, a queued and a placed job, a fault, and an
+    eviction."""
     now = timezone.now()
     policies.ensure_defaults(now, demo=False)
     imports.import_cluster(read(a_cluster()), actor=system("test"), now=now)
-    placement = placed(Node.objects.get(name="node-01").gpus.get())
+    gpu = Node.objects.get(name="node-01").gpus.get()
+    placement = placed(gpu)
+    told = faults.data(gpu, others=[])
+    tell_fault(gpu.node, faults.report(gpu, 1, told, now), now)
     evictions.request(placement, Origin.DRAIN, system("test"), "maintenance", now)
     admin = a_user("admin", Role.ADMIN)
     enrolment.issue(Pool.objects.get(), admin, now)
