@@ -33,8 +33,8 @@ NODE = (
     *("tests/agents/test_agent_killed.py", "tests/agents/test_fleet.py"),
     *("tests/agents/test_host.py", "tests/agents/test_link.py", "tests/agents/test_xcuda_node.py"),
     *("tests/agents/network/test_messages.py", "tests/agents/network/test_connections.py"),
-    *("tests/agents/network/test_random.py", "tests/agents/test_observe.py"),
-    "tests/agents/test_full_disk.py",
+    *("tests/agents/network/test_random.py", "tests/agents/network/test_namespaces.py"),
+    *("tests/agents/test_full_disk.py", "tests/agents/test_observe.py"),
     "tests/agents/test_upgrade.py",
 )
 APART = tuple(

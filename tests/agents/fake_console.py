@@ -36,8 +36,8 @@ TOKEN = "let me in"
 class FakeConsole:
     """Remembers what agents said. `acknowledges`, `welcomes` and `answers` can be turned off."""
 
-    def __init__(self, port: int = 0) -> None:
-        self.port = port
+    def __init__(self, port: int = 0, host: str = "127.0.0.1") -> None:
+        self.port, self._host = port, host
         self.acknowledges = self.welcomes = self.answers = True
         self.protocol = 1
         self.acked_seq = 0
@@ -53,20 +53,28 @@ class FakeConsole:
         self._sockets: set[ServerConnection] = set()
 
     async def __aenter__(self) -> FakeConsole:
-        self._server = await serve(
-            self._serve, "127.0.0.1", self.port, process_request=self._check, compression=None
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
+        await self.come()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.go()
+
+    async def come(self) -> None:
+        """Listens, on the same port as before when it was gone."""
+        self._server = await serve(
+            self._serve, self._host, self.port, process_request=self._check, compression=None
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def go(self) -> None:
+        """As a console that is killed: whoever tries to connect is refused."""
         await self.drop()
         self._server.close()
         await self._server.wait_closed()
 
     @property
     def url(self) -> str:
-        return f"ws://127.0.0.1:{self.port}/ws/agent/"
+        return f"ws://{self._host}:{self.port}/ws/agent/"
 
     @property
     def status(self) -> Status:

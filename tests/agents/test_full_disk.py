@@ -129,7 +129,7 @@ async def test_a_real_agent_says_once_that_its_disk_is_full_and_goes_on(tmp_path
             await until(lambda: console.statuses and console.status.observed_generation == 1)
             small_disk.fill(process.pid, agent.state_dir)
             seen = len(console.telemetry)
-            await console.desire(desired(placement(command=("sleep", "600")), generation=2))
+            await console.desire(desired(placement(command=("sleep", "60")), generation=2))
             await until(lambda: console.status.observed_generation == 2)
             await until(lambda: agent.warnings())
             await until(lambda: len(console.telemetry) > seen + 2)

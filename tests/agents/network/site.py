@@ -47,10 +47,6 @@ class StoringConsole(FakeConsole):
     """Keeps what it is told as the real one does: each event once, none before one that is
     missing; a state that was not observed is sent again; one connection a node."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.latest_telemetry = -1
-
     async def restart(self, away_s: float = 0.0) -> None:
         """What it knows is in its database."""
         await self.__aexit__()
@@ -61,7 +57,6 @@ class StoringConsole(FakeConsole):
         for older in self._sockets - {socket}:
             older.transport.abort()
         self._sockets.clear()
-        self.latest_telemetry = -1
         await super()._greet(socket, hello)
 
     async def _take(self, socket, message) -> None:
