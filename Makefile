@@ -4,7 +4,7 @@ PORT ?= 8000
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast thorough ml xcuda xcuda-built bench-xcuda bench-agent gpu-xcuda check docker-check lock clean
+.PHONY: help demo test test-fast thorough ml xcuda xcuda-built bench-xcuda bench-agent gpu-xcuda gpu-signals check docker-check lock clean
 .PHONY: demo-installed test-installed
 
 help: ## list the verbs
@@ -47,6 +47,10 @@ bench-agent: test-installed ## what the agent costs and how soon it acts, on sim
 # Any Python 3.11 will do, best the one that has PyTorch; nothing is installed into it.
 gpu-xcuda: ## xCUDA on the real GPU of this machine (TRY=--stub: on the stand-in driver)
 	@$(PYTHON) -m tests.gpu $(TRY)
+
+# Needs the agent's own packages: any environment with requirements/agent.txt.
+gpu-signals: ## every signal of the real GPU of this machine, MPS, and who is on it (TRY=--stub)
+	@$(PYTHON) -m tests.gpu --signals $(TRY)
 
 ml: test-installed ## add PyTorch, for a trained predictor: this version has none yet
 	$(BIN)/python -m pip install -r requirements/ml.txt

@@ -1,6 +1,7 @@
-"""Try xCUDA on the real GPU of this machine: `make gpu-xcuda`.
+"""Try xCUDA, or what a node knows of its GPU, on this machine: `make gpu-xcuda`, `gpu-signals`.
 
-    python -m tests.gpu                 every step that this machine allows
+    python -m tests.gpu                 xCUDA: every step that this machine allows
+    python -m tests.gpu --signals       every signal, MPS, and who is on the GPU
     python -m tests.gpu --stub          the same on the stand-in driver, without a GPU
     python -m tests.gpu --steps exits   these only (and what they need)
 
@@ -17,33 +18,49 @@ import json
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tests.gpu import signals
 from tests.gpu.client import ROOT
 from tests.gpu.figure import Failed, Missing
 from tests.gpu.machine import Machine, Step
-from tests.gpu.steps import LAST, STEPS
+from tests.gpu.shared import SharedGpu
+from tests.gpu.steps import LAST, STEPS, build, find_device
 
 NEEDED = ("build", "device", "mps")
 
 
 def main() -> int:
-    every = {**STEPS, **LAST}
-    options = read_options(list(every))
-    names = [name for name in every if name in {*NEEDED, *(options.steps or every)}]
+    options = read_options([*STEPS, *LAST])
     # In /tmp and short, since sockets of the MPS daemon lie in it.
     with tempfile.TemporaryDirectory(prefix="xcuda-", ignore_cleanup_errors=True) as folder:
         machine = Machine(options.stub, Path(folder), options.built.resolve())
-        try:
-            results = {name: try_step(name, every[name], machine) for name in names}
-        finally:
-            machine.close()
+        if options.signals:
+            results = try_signals(machine)
+        else:
+            every = {**STEPS, **LAST}
+            chosen = {*NEEDED, *(options.steps or every)}
+            results = try_steps({name: every[name] for name in every if name in chosen}, machine)
     return report(results, options.stub)
+
+
+def try_signals(machine: Machine) -> dict[str, dict[str, Any]]:
+    with closing(SharedGpu(machine)) as gpu:
+        return try_steps({"build": build, "device": find_device, **signals.steps(gpu)}, machine)
+
+
+def try_steps(steps: dict[str, Step], machine: Machine) -> dict[str, dict[str, Any]]:
+    try:
+        return {name: try_step(name, step, machine) for name, step in steps.items()}
+    finally:
+        machine.close()
 
 
 def read_options(names: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.gpu", description="Try xCUDA on a real GPU.")
+    parser.add_argument("--signals", action="store_true", help="what a node knows of its GPU")
     parser.add_argument("--stub", action="store_true", help="use the stand-in driver instead")
     built = ROOT / "build" / "xcuda"
     parser.add_argument("--built", type=Path, default=built, help="where to build (%(default)s)")
