@@ -25,8 +25,9 @@ LANE_BYTES_S: Final[dict[int, float]] = {
 class Card:
     """One GPU as its driver describes it; None where it does not say.
 
-    `compute_mode` is NVML's name of it in lower case. `gpm`: SM activity can be read without
-    DCGM. `forbidden` is the fact that forbids sharing, empty when none is known.
+    `mig` None: nobody can tell. `compute_mode` is NVML's name of it in lower case. `gpm`: SM
+    activity can be read without DCGM. `forbidden` is the fact that forbids sharing, empty when
+    none is known.
     """
 
     index: int
@@ -35,7 +36,7 @@ class Card:
     memory_bytes: int
     driver: str = ""
     pci_bus_id: str = ""
-    mig: bool = False
+    mig: bool | None = False
     compute_mode: str = ""
     sm_clock_max_mhz: float | None = None
     power_limit_w: float | None = None
@@ -90,12 +91,14 @@ def judged(cards: Sequence[Card], sm_activity_elsewhere: bool) -> tuple[Card, ..
 
 
 def _forbidden(card: Card, claims: int, sm_activity_elsewhere: bool) -> str:
+    if card.mig:
+        return "MIG is enabled: its parts are isolated by hardware and not shared by MuxFlow"
     if not card.is_named:
         return "the driver gives it no UUID, so nothing can be told apart from other GPUs"
     if claims > 1:
         return f"{claims} GPUs of this node claim the UUID {card.uuid}"
-    if card.mig:
-        return "MIG is enabled: its parts are isolated by hardware and not shared by MuxFlow"
+    if card.mig is None:
+        return "the driver does not tell whether MIG is enabled"
     if card.memory_bytes <= 0:
         return "the driver does not tell its memory size"
     if card.compute_mode == "prohibited":

@@ -32,6 +32,10 @@ FOREVER: Final = frozenset({NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, DE
 OLDER_FORM: Final = frozenset(
     {2, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH, DEPRECATED}
 )
+# A card, or a driver, from before MIG.
+WITHOUT_MIG: Final = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND})
+# What a part of a card is called, where a container is shown no more of it.
+MIG_DEVICE: Final = "MIG-"
 # The library must be opened anew: uninitialised, driver not loaded, driver and library differ.
 BROKEN: Final = frozenset({1, 9, 18})
 TROUBLE: Final = {
@@ -214,7 +218,6 @@ class Nvml:
         uuid = _text(self.ask(device, "nvmlDeviceGetUUID"))
         memory = _memory(self, device)
         pci = self.ask(device, "nvmlDeviceGetPciInfo")
-        mig = self.ask(device, "nvmlDeviceGetMigMode")
         mode = self.ask(device, "nvmlDeviceGetComputeMode")
         return Card(
             index,
@@ -223,7 +226,7 @@ class Nvml:
             0 if memory is None else memory[1],
             driver,
             "" if pci is None else _text(pci.busId),
-            bool(mig and mig[0] == 1),
+            uuid.startswith(MIG_DEVICE) or self._mig(device),
             COMPUTE_MODES[mode] if mode in range(len(COMPUTE_MODES)) else "",
             self._limit(Signal.SM_CLOCK, device, "nvmlDeviceGetMaxClockInfo", SM_CLOCK),
             self._power_limit(device),
@@ -237,6 +240,16 @@ class Nvml:
             ),
             _has_gpm(self, device),
         )
+
+    def _mig(self, device: Device) -> bool | None:
+        """None when it cannot be told: a card that knows no MIG says so."""
+        try:
+            current, _ = self._call("nvmlDeviceGetMigMode", device.handle)
+        except self._library.NVMLError as error:
+            code = _code(error)
+            self._refuse(device, "nvmlDeviceGetMigMode", code, str(error))
+            return False if code in WITHOUT_MIG else None
+        return bool(current == 1) if current in (0, 1) else None
 
     def _limit(self, signal: Signal, device: Device, name: str, *arguments: Any) -> float | None:
         value = numbers.read(signal, self.ask(device, name, *arguments))
@@ -416,14 +429,14 @@ def clients(nvml: Nvml, device: Device) -> tuple[Client, ...] | None:
 
     Raises Trouble, Unavailable.
     """
-    lists = {
-        kind: nvml.first_of(device, (f"{call}_v3",), (f"{call}_v2",))
-        for kind, call in LISTS.items()
-    }
-    if lists["compute"] is None or any(
-        len(found or ()) > MOST_PROCESSES for found in lists.values()
-    ):
-        return None
+    lists: dict[str, Iterable[Any] | None] = {}
+    for kind, call in LISTS.items():
+        name = f"{call}_v3"
+        lists[kind] = found = nvml.first_of(device, (name,), (f"{call}_v2",))
+        # A card may know no graphics and no MPS, and says so; a list that failed hides clients.
+        is_absent = kind != "compute" and name in device.refused
+        if (found is None and not is_absent) or len(found or ()) > MOST_PROCESSES:
+            return None
     return merged(lists, device.card.memory_bytes)
 
 

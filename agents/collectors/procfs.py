@@ -10,6 +10,8 @@ from agents.collectors.attribution import ProcessIdentity
 from agents.kubernetes import cgroups
 
 PROC: Final = Path("/proc")
+# What the kernel adds to a cgroup that was removed before its last process had gone.
+REMOVED: Final = " (deleted)"
 
 
 def identity(pid: int, proc: Path = PROC) -> ProcessIdentity | None:
@@ -45,4 +47,4 @@ def _identity(pid: int, stat: str, paths: Sequence[str]) -> ProcessIdentity:
 def _paths(text: str) -> tuple[str, ...]:
     """That in the one hierarchy of version 2, "" where there is none, then those of version 1."""
     paths = dict(line.split(":", 2)[::2] for line in text.splitlines() if line.count(":") >= 2)
-    return (paths.pop("0", ""), *paths.values())
+    return tuple(path.removesuffix(REMOVED) for path in (paths.pop("0", ""), *paths.values()))

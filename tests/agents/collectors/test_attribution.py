@@ -140,6 +140,7 @@ def test_a_process_is_read_whatever_its_name(tmp_path, name):
         ("", ""),
         ("nonsense\n", ""),
         ("0::/with:colon\n", "/with:colon"),
+        ("0::/muxflow/job-1 (deleted)\n", "/muxflow/job-1"),
     ],
 )
 def test_a_cgroup_is_read_of_both_versions(tmp_path, text, path):

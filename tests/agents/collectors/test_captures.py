@@ -12,12 +12,23 @@ from types import SimpleNamespace
 import pytest
 
 from agents.collectors import exposition, latency, numbers
+from agents.collectors.attribution import OfflineJob, ProcessIdentity, Side, memory_of
 from agents.collectors.base import Unavailable, values_of
 from agents.collectors.dcgm import parse, parse_discovery, parse_dmon
 from agents.collectors.nvml import Nvml, SignalSource
+from agents.collectors.processes import ProcessSource
+from agents.mps import journal
+from agents.mps.journal import Account
 from agents.sysmonitor.signals import POSITIONS, plausible
 from agents.wire.names import SIGNALS, Signal
-from tests.agents.collectors.fake_nvml import MIB, UUID, FakeCard, FakeNvml, memory_v2
+from tests.agents.collectors.fake_nvml import (
+    MIB,
+    UUID,
+    FakeCard,
+    FakeNvml,
+    memory_v2,
+    process,
+)
 
 DATA = os.environ.get("MUXFLOW_DATA")
 TELEMETRY = Path(DATA or ".") / "telemetry"
@@ -100,6 +111,50 @@ def test_a_field_that_a_capture_does_not_have_is_missing(model, section):
     assert {numbers.number(value) for value in absent} == {None}
 
 
+# How many processes, and what they hold in MiB if the largest of them is ours: online, offline.
+RUNNING = {
+    ("2080", "idle"): (2, 3, 176),
+    ("2080", "load"): (4, 409, 370),
+    ("h100", "idle"): (0, 0, 0),
+    ("h100", "load"): (3, 4108, 15690),
+    ("h200", "idle"): (0, 0, 0),
+    ("h200", "load"): (3, 4108, 28234),
+}
+OF_A_PROCESS = re.compile(
+    r"Process ID\s+: (\d+)\s+Type\s+: (\S+)\s+Name[^\n]+\s+Used GPU Memory\s+: (\d+) MiB"
+)
+
+
+def running(model, section):
+    """PID, kind and MiB of each process, as `nvidia-smi -q` prints them."""
+    _, _, after = capture(model).partition(f"# {section} :: query (-q)")
+    told = OF_A_PROCESS.findall(after.partition("# $ nvidia-smi --query-gpu")[0])
+    return [(int(pid), kind, int(mib)) for pid, kind, mib in told]
+
+
+@pytest.mark.parametrize(("model", "section"), RUNNING)
+def test_captured_processes_are_told_apart(model, section):
+    found = running(model, section)
+    lists = {
+        kind: [process(pid, mib * MIB) for pid, of, mib in found if of == kind] for kind in "CG"
+    }
+    card = FakeCard(
+        nvmlDeviceGetComputeRunningProcesses_v3=lists["C"],
+        nvmlDeviceGetGraphicsRunningProcesses_v3=lists["G"],
+    )
+    ours = max(found, key=lambda one: one[2], default=(0,))[0]
+    job = OfflineJob("job-1", 0, 40.0, pids=frozenset({ours}))
+    source = ProcessSource(Nvml(FakeNvml(card)), lambda: [job], None, of_the_capture)
+    told = source.look(0.0)[UUID].processes
+    sides = {side: [one for one in told if one.side is side] for side in Side}
+    memory_mib = [(memory_of(sides[side]) or 0) // MIB for side in (Side.ONLINE, Side.OFFLINE)]
+    assert (len(told), *memory_mib) == RUNNING[model, section]
+
+
+def of_the_capture(pid):
+    return ProcessIdentity(pid, 5, 1, pid, "captured", "/")
+
+
 @pytest.mark.parametrize("model", ["2080", "h100", "h200"])
 def test_a_whole_capture_is_no_page_of_any_other_source(model):
     text = capture(model)
@@ -153,6 +208,18 @@ def test_a_driver_that_differs_from_its_library_says_what_to_do():
     assert "Driver/library version mismatch" in hostile()["19"]["raw_value_or_line"]
     with pytest.raises(Unavailable, match="reload the driver or reboot"):
         Nvml(FakeNvml(init=18)).cards()
+
+
+def test_a_server_that_dies_and_one_that_follows_are_one_fault():
+    said = hostile()["26"]["raw_value_or_line"].split(" / ")
+    account = journal.read(Account(95, 0), said)
+    assert (account.faults, account.at_fault, account.server_pid) == (1, False, 98)
+
+
+def test_what_a_server_says_of_its_limits_is_no_fault():
+    said = pieces(hostile()["28"])
+    assert journal.read(Account(), said) == Account()
+    assert Account() == journal.read(Account(), pieces(hostile()["29"]))
 
 
 def test_text_in_place_of_a_number_leaves_the_rest_of_a_page_readable():

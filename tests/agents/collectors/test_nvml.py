@@ -66,6 +66,11 @@ def test_what_a_card_does_not_say_of_itself_is_missing():
 
 FORBIDDEN = {
     "MIG": ({"nvmlDeviceGetMigMode": [1, 1]}, "MIG is enabled"),
+    "MIG until a reset": ({"nvmlDeviceGetMigMode": [1, 0]}, "MIG is enabled"),
+    "a part of a MIG card": ({"nvmlDeviceGetUUID": f"MIG-{UUID[4:]}"}, "MIG is enabled"),
+    "MIG unknown": ({"nvmlDeviceGetMigMode": Code(UNKNOWN)}, "whether MIG is enabled"),
+    "MIG not for this user": ({"nvmlDeviceGetMigMode": Code(NO_PERMISSION)}, "whether MIG"),
+    "MIG of nonsense": ({"nvmlDeviceGetMigMode": [7, 7]}, "whether MIG is enabled"),
     "compute mode": ({"nvmlDeviceGetComputeMode": 2}, "compute mode prohibits"),
     "no memory size": ({"nvmlDeviceGetMemoryInfo": Code(NO_PERMISSION)}, "memory size"),
     "no SM activity": (
@@ -85,6 +90,12 @@ def test_a_card_that_may_not_be_shared_says_why(kind):
     answers, words = FORBIDDEN[kind]
     (card,) = judged(Nvml(FakeNvml(FakeCard(**answers))).cards(), sm_activity_elsewhere=False)
     assert words in card.forbidden
+
+
+@pytest.mark.parametrize("answer", [[0, 0], [0, 1], Code(NOT_SUPPORTED), Gone()])
+def test_a_card_without_mig_is_no_less_for_it(answer):
+    cards = Nvml(FakeNvml(FakeCard(nvmlDeviceGetMigMode=answer))).cards()
+    assert judged(cards, sm_activity_elsewhere=False)[0].forbidden == ""
 
 
 def test_dcgm_makes_up_for_a_card_without_gpm():

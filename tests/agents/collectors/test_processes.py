@@ -70,6 +70,15 @@ def test_a_card_without_a_list_has_no_processes_known_rather_than_none():
     assert UUID not in look(FakeCard(**{COMPUTE: Code(4)}))
 
 
+@pytest.mark.parametrize("failing", [COMPUTE, MPS, GRAPHICS])
+def test_one_list_that_fails_leaves_all_unknown_for_a_look(failing):
+    card = FakeCard(**{COMPUTE: [process(10)], failing: Code(999)})
+    source = ProcessSource(Nvml(FakeNvml(card)), lambda: [JOB], None, lookup)
+    assert UUID not in source.look(0.0)
+    card.answers[failing] = [process(10)]
+    assert [one.pid for one in source.look(1.0)[UUID].processes] == [10]
+
+
 def test_a_list_beyond_reason_is_no_list():
     assert UUID not in look(FakeCard(**{COMPUTE: [process(pid) for pid in range(5_000)]}))
 
