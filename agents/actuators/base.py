@@ -41,7 +41,7 @@ class JobFacts:
     in parts of what the job does alone. `checkpointed`: it saved since it was told to stop.
     `gated`, `quiesced`, `released` stay true for a runtime that cannot hold launches (see
     `stopping.Seen`). `started_ticks` is when `pid` began, in clock ticks since boot: together they
-    name one process for ever.
+    name one process for ever, the first of the job, or what it will descend from while STARTING.
 
     Of a job under xCUDA: `frozen`, its launches are held; `pids`, its live processes that use
     CUDA; `coverage`, how many of those that use CUDA are under it; `unlimited`, why the job runs

@@ -133,7 +133,7 @@ class ProcessRuntime:
         if ended is not None:
             return self._told(self._ended(ended, placement_id), placement_id, now)
         if started is None:
-            return _not_yet(directory, watched)
+            return self._with_supervisor(_not_yet(directory, watched), placement_id)
         inhabited = watched or _held(directory) or self._lodgings.is_inhabited(placement_id)
         if not inhabited:
             return JobFacts(Condition.VANISHED, why="its supervisor is gone with no exit status")
@@ -143,6 +143,14 @@ class ProcessRuntime:
         self._look_for_deaf(placement_id, started, now)
         alive = self._alive(started, placement_id, unattended=not watched)
         return self._told(alive, placement_id, now)
+
+    def _with_supervisor(self, facts: JobFacts, placement_id: str) -> JobFacts:
+        """Until the job has a process of its own: whatever comes of its supervisor is the job's,
+        and must be nobody else's on the GPU for a moment."""
+        pid = self._supervisors.get(placement_id)
+        if pid is None or facts.condition is not Condition.STARTING:
+            return facts
+        return replace(facts, pid=pid, started_ticks=supervisor.start_ticks(pid))
 
     def limits(self, placement_id: str) -> Limits:
         placement, leash = self._placements.get(placement_id), self._leash(placement_id)

@@ -12,6 +12,7 @@ import pytest
 from agents.actuators.base import Condition, StartFailed
 from agents.actuators.process import ProcessRuntime
 from agents.actuators.recipe import ProcessSettings
+from agents.collectors import procfs
 from agents.stub import trainer
 from tests.agents.cast import placement
 
@@ -43,6 +44,17 @@ def until(runtime, *conditions, placement_id=PLACEMENT.placement_id):
 
 def told(tmp_path, name, placement_id=PLACEMENT.placement_id):
     return json.loads((tmp_path / "jobs" / placement_id / name).read_text())
+
+
+def test_a_job_is_known_by_its_supervisor_before_it_has_a_process(runtime, monkeypatch):
+    with monkeypatch.context() as nothing_written:
+        nothing_written.setattr("agents.actuators.process._read", lambda _path: None)
+        runtime.start(PLACEMENT)
+        facts = runtime.observe(PLACEMENT.placement_id, 0.0)
+    assert facts.condition is Condition.STARTING
+    first = until(runtime, Condition.ALIVE)
+    assert procfs.identity(first.pid).parent_pid == facts.pid
+    assert facts.started_ticks is not None
 
 
 def test_a_stopped_job_saves_its_work_and_leaves_its_status(runtime, tmp_path):
