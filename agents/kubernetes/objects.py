@@ -130,6 +130,8 @@ def page(data: bytes, service_label: str) -> Page:
     told = _decoded(data, PodList)
     if told.kind != "PodList":
         raise Nonsense(f"a {told.kind[:40]!r} instead of a list of pods")
+    if not told.metadata.resource_version:
+        raise Nonsense("a list without a version, from which nothing can be watched")
     items = told.items or []
     if len(items) > MOST_PODS:
         raise Nonsense(f"{len(items)} pods on one page")

@@ -2,8 +2,8 @@
 
 | what ended it | then | after |
 |---|---|---|
-| the server closed a watch that had lasted or told something | watch on | at once |
-| the server closed a watch that had not | watch on | back-off |
+| the server closed a watch that had lasted | watch on | at once |
+| the server closed a watch that had only begun | watch on | back-off |
 | 410: the version is too old | list anew | at once; back-off when it comes again |
 | 429 or 503 with Retry-After | the same again | what it asks for, a minute at most |
 | any other refusal, a broken connection | the same again | back-off |

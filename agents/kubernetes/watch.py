@@ -17,7 +17,7 @@ from typing import Final
 from agents.collectors.base import Unavailable
 from agents.complaints import Complaints
 from agents.kubernetes import objects, pace
-from agents.kubernetes.api import Api, Refused, Stream
+from agents.kubernetes.api import Api, Refused, Stream, refusal
 from agents.kubernetes.objects import MOST_PODS, Nonsense, Pod
 from agents.kubernetes.pace import Ending, Next
 from agents.kubernetes.roster import Roster, roster
@@ -37,7 +37,7 @@ GONE: Final = 410
 WATCH_S: Final = 240
 # What the server may be late with the end that it was told of.
 LATE_S: Final = 15.0
-# A watch that ended sooner than this without a word did not work.
+# A watch that ended sooner than this did not work as it should.
 LASTED_S: Final = 5.0
 CLOSE_S: Final = 2.0
 
@@ -157,12 +157,11 @@ class PodWatch:
         return self._watch()
 
     def _watch(self) -> Ending:
-        began, told = time.monotonic(), 0
+        began = time.monotonic()
         for line in self._opened():
             self._take(line)
             self._failures = 0
-            told += 1
-        lasted = told or time.monotonic() - began >= LASTED_S
+        lasted = time.monotonic() - began >= LASTED_S
         return Ending.CLOSED if lasted else Ending.TOO_SOON
 
     def _opened(self) -> Stream:
@@ -186,7 +185,7 @@ class PodWatch:
         event = objects.event(line)
         if event.type == "ERROR":
             told = objects.status(event.object)
-            raise _too_old(Refused(f"a watch was ended: {told.message[:200]}", told.code))
+            raise _too_old(Refused(refusal(told.code, told.message), told.code))
         if event.type in ("ADDED", "MODIFIED", "DELETED"):
             self._change(event.type, objects.pod(event.object, self._question.service_label))
         # Of a bookmark, and of a kind of event that is not known yet, the version is all there is.
@@ -194,10 +193,11 @@ class PodWatch:
 
     def _change(self, kind: str, pod: Pod | None) -> None:
         if pod is None:
-            log.warning("the Kubernetes API tells of a change to something that is no pod")
+            if self._complaints.due("no pod"):
+                log.warning("the Kubernetes API tells of a change to something that is no pod")
         elif kind == "DELETED" or pod.node != self._question.node:
             self.roster = self.roster.without(pod.uid)
-        elif len(self.roster.pods) >= MOST_PODS:
+        elif pod.uid not in self.roster.pods and len(self.roster.pods) >= MOST_PODS:
             raise Nonsense(f"more than {MOST_PODS} pods on one node")
         else:
             self.roster = self.roster.with_pod(pod)

@@ -14,6 +14,7 @@ LABEL = "app.kubernetes.io/name"
 UID = "2c48913c-b29f-11e7-9350-020968147796"
 OTHER = "3d59024d-c3a0-22f8-a461-131a79258807"
 ID, SECOND = "a" * 64, "b" * 64
+MARK = {"resourceVersion": "7"}
 HASH = "2732ca68f6358eba7703fb6f82a25c94"
 
 
@@ -103,13 +104,13 @@ def test_a_container_id_that_is_none_names_no_container(told):
 
 def test_a_page_of_too_many_is_refused():
     items = [0] * (objects.MOST_PODS + 1)
-    data = json.dumps({"kind": "PodList", "metadata": {}, "items": items}).encode()
+    data = json.dumps({"kind": "PodList", "metadata": MARK, "items": items}).encode()
     with pytest.raises(Nonsense, match="2001 pods"):
         objects.page(data, LABEL)
 
 
 def test_what_is_no_pod_is_counted():
-    content = {"kind": "PodList", "metadata": {}, "items": [pod("a", UID), {}, 5, None]}
+    content = {"kind": "PodList", "metadata": MARK, "items": [pod("a", UID), {}, 5, None]}
     page = objects.page(json.dumps(content).encode(), LABEL)
     assert ([str(one) for one in page.pods], page.skipped) == (["default/a"], 3)
 

@@ -155,6 +155,37 @@ def test_a_server_that_ends_each_watch_at_once_is_not_hurried(cluster, watching,
     assert waits[3] >= 4.0
 
 
+def test_a_server_that_tells_something_and_hangs_up_is_not_hurried_either(
+    cluster, watching, monkeypatch
+):
+    monkeypatch.setattr("agents.kubernetes.watch.random.randint", lambda low, high: 0.02)
+    watch = watching()
+    for number in range(8):
+        cluster.put(pod("chat-0", f"u-{number}"))
+        until(lambda told=number: len(watch.waits) > told)
+    assert min(chosen.wait_s for chosen in watch.waits) >= 0.5
+
+
+def test_what_an_error_says_is_shown_without_what_a_terminal_obeys(cluster, watching):
+    watch = watching()
+    until(lambda: cluster.watching == 1)
+    told = status(500, "InternalError", "boom\x1b[31m\n")
+    cluster.say(json.dumps({"type": "ERROR", "object": told}).encode() + b"\n")
+    until(lambda: "boom" in watch.trouble)
+    assert watch.trouble.isprintable()
+
+
+def test_a_full_roster_takes_changes_and_no_more_pods(cluster, watching, monkeypatch):
+    monkeypatch.setattr(watch_module, "MOST_PODS", 1)
+    cluster.put(pod("chat-0", "u-1"))
+    watch = watching()
+    until(lambda: cluster.watching == 1)
+    cluster.put(pod("chat-0", "u-1", labels=CHAT))
+    until(lambda: names(watch) == {"default/chat-0 (service chat)"})
+    cluster.put(pod("chat-1", "u-2"))
+    until(lambda: "more than 1 pods" in watch.trouble)
+
+
 def test_a_watch_that_breaks_within_an_event_loses_nothing(cluster, watching):
     watch = watching()
     until(lambda: cluster.watching == 1)
@@ -219,6 +250,7 @@ HOSTILE = {
     "null": b"null",
     "another kind": b'{"kind": "Status", "metadata": {}}',
     "items of another type": b'{"kind": "PodList", "metadata": {}, "items": {"a": 1}}',
+    "without a version": b'{"kind": "PodList", "metadata": {}}',
     "a version that is a number": b'{"kind": "PodList", "metadata": {"resourceVersion": 7}}',
     "without end": b'{"kind": "PodList", "items": ' + b"[" * 200_000,
     "text that is none": b'{"kind": "PodList", "metadata": {"resourceVersion": "\xff"}}',
