@@ -18,7 +18,7 @@ class Fault(models.Model):
     see story.Process and story.Moment. `first` None: nobody knows who it was. `job` and `service`
     say whose process that was, `jobs_hit` and `services_hit` whose the others were, as far as they
     are known here. `recovered_s`: until every online process was a healthy client again.
-    `counted`: the hold of `job` counts this fault already.
+    `held_job` is held for it.
     """
 
     id = models.UUIDField(primary_key=True, editable=False)
@@ -47,7 +47,7 @@ class Fault(models.Model):
     )
     jobs_hit = models.ManyToManyField(OfflineJob, blank=True, related_name="faults_suffered")
     services_hit = models.ManyToManyField(OnlineService, blank=True, related_name="faults_suffered")
-    counted = models.BooleanField(default=False)
+    held_job = models.ForeignKey(OfflineJob, models.SET_NULL, null=True, related_name="+")
 
     class Meta:
         ordering = ["-seen_at", "pk"]

@@ -85,9 +85,9 @@ class NodePage:
 
     @cached_property
     def happenings(self) -> list[Happening]:
-        """The last events, newest first."""
+        """The last events, newest first; a fault is told many times, and has a card of its own."""
         told = NodeEvent.objects.filter(node=self.node).exclude(
-            kind__in=(EventKind.EVICTION_PHASE, EventKind.THAWED)
+            kind__in=(EventKind.EVICTION_PHASE, EventKind.THAWED, EventKind.GPU_FAULT)
         )
         return [happening(event) for event in told.select_related("gpu").order_by("-at")[:RECENT]]
 

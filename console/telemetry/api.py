@@ -53,6 +53,9 @@ class GuestSerializer(serializers.Serializer[Any]):
     sm_share_percent = serializers.FloatField(allow_null=True)
     duty_percent = serializers.FloatField(allow_null=True)
     progress = serializers.FloatField(allow_null=True)
+    xcuda_processes = serializers.IntegerField(allow_null=True)
+    cuda_processes = serializers.IntegerField(allow_null=True)
+    remarks = serializers.ListField(child=serializers.CharField())
 
 
 class LiveGpuSerializer(serializers.Serializer[Any]):
@@ -209,4 +212,7 @@ def _guest(known: Passport) -> dict[str, Any] | None:
         "sm_share_percent": guest.effective_sm_share_percent,
         "duty_percent": known.live.duty_percent if known.live else guest.effective_duty_percent,
         "progress": guest.progress,
+        "xcuda_processes": guest.xcuda_processes,
+        "cuda_processes": guest.cuda_processes,
+        "remarks": guest.remarks,
     }

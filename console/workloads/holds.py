@@ -44,6 +44,17 @@ def hold(job_id: UUID, actor: Actor, at: datetime, now: datetime, *, cause_id: U
 
 
 @transaction.atomic
+def take_back(job_id: UUID, actor: Actor, now: datetime, *, cause_id: UUID) -> None:
+    """It was not the job's fault after all: as if that one had not been counted."""
+    job = OfflineJob.objects.select_for_update().get(pk=job_id)
+    faults = max(0, job.faults - 1)
+    OfflineJob.objects.filter(pk=job_id).update(faults=faults, held_until=None)
+    record(actor, "job.take_back_hold", job, now=now, cause_id=cause_id, faults=faults)
+    announce("jobs", id=job.pk)
+    doorbell.ring(doorbell.RUN_ROUND)
+
+
+@transaction.atomic
 def lift(job: OfflineJob, user: User, reason: str, now: datetime) -> None:
     """Let rounds place the job again now; its faults stay counted, so the next hold is longer.
 

@@ -83,6 +83,26 @@ def test_a_job_that_turns_out_to_be_the_first_is_held_then(gpu):
     assert OfflineJob.objects.get().faults == 1
 
 
+def test_a_job_that_was_blamed_before_another_was_named_is_let_go(gpu):
+    told = cast.data(gpu, first_by="its own report")
+    cast.tell(gpu, 1, told)
+    cast.tell(gpu, 2, told | {"first": None})
+    assert OfflineJob.objects.get().held_until is not None, "nobody else was named"
+    cast.tell(gpu, 1, told)
+    cast.tell(gpu, 3, told | {"first": cast.online(gpu), "others": [cast.offline(gpu)]})
+    job = OfflineJob.objects.get()
+    assert (job.faults, job.held_until) == (0, None)
+    cast.tell(gpu, 4, told)
+    job.refresh_from_db()
+    assert job.faults == 1, "named again, and counted once"
+
+
+def test_a_job_is_called_by_its_name_and_not_by_its_program(gpu):
+    program = cast.offline(gpu) | {"name": "python"}
+    fault = cast.tell(gpu, first=program, others=[program | {"pid": 4_022}])
+    assert (fault.first["name"], fault.others[0]["name"]) == ("resnet-31", "resnet-31")
+
+
 def test_a_node_accuses_no_job_and_no_service_of_another_node(gpu):
     elsewhere = cast.a_shared_gpu("node-18")
     fault = cast.tell(gpu, first=cast.offline(elsewhere), others=[cast.online(elsewhere)])
