@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agents import enrol, logs, off, preflight
+from agents import enrol, logs, off, preflight, tls
 from agents.claim import claim_all
 from agents.config import CannotRun, Config, GpuValues
 from agents.mps import command as mps
 from agents.settings import command as check_config
-from agents.settings.flags import credentials_of, parse, state_dir_of, where_options
+from agents.settings.flags import TLS, credentials_of, parse, state_dir_of, tls_of, where_options
 from agents.state import StateDirInUse, StateFile, StateUnusable, running_pid
 from agents.status import command as status
 from agents.uninstall import command as uninstall
@@ -102,14 +102,16 @@ def enrol_node(words: Sequence[str]) -> int:
         metavar="FILE",
         help="names the node's GPUs; without it they are read from the NVIDIA driver",
     )
-    where_options(parser, "credentials")
+    where_options(parser, "credentials", *TLS)
     options = parser.parse_args(words)
     if not options.console.startswith(("http://", "https://")):
         parser.error("--console must be an http:// or https:// address")
     try:
         gpus = own_gpus() if options.cluster is None else gpus_of(options.cluster, options.node)
         kept = credentials_of(options, os.environ)
-        enrol.keep(kept, enrol.enrol(options.console, options.token, options.node, gpus))
+        trust = tls.context(tls_of(options, os.environ))
+        fresh = enrol.enrol(options.console, options.token, options.node, gpus, trust)
+        enrol.keep(kept, fresh)
     except (CannotRun, enrol.NotEnrolled, msgspec.DecodeError, OSError) as error:
         return fail(str(error))
     print(f"{options.node} is enrolled; its credentials are in {kept}.")

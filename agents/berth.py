@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
+from agents import tls
 from agents.actuators.base import Runtime
 from agents.collectors.base import Collector
 from agents.config import CannotRun, Config
@@ -48,9 +49,11 @@ class Berth:
         state: StateFile,
         equip: Callable[[], Equipment],
     ) -> None:
+        """Raises CannotRun when the certificates it is to use cannot be."""
         self.name = credentials.node
         self._credentials, self._config, self._state = credentials, config, state
         self._equip = equip
+        self._tls = tls.context(config) if config.console.startswith("wss://") else None
         self._link_task: asyncio.Task[None] | None = None
         self.agent: NodeAgent | None = None
         self.link: Link | None = None
@@ -73,7 +76,9 @@ class Berth:
             time.monotonic(),
             mps=equipment.mps,
         )
-        self.link = Link(self._config.console, self._credentials.token, self.name, self.agent)
+        self.link = Link(
+            self._config.console, self._credentials.token, self.name, self.agent, self._tls
+        )
         self._link_task = asyncio.create_task(self.link.run(), name=f"link of {self.name}")
 
     def power_off(self) -> None:

@@ -142,6 +142,34 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             metavar="URL",
         ),
     ] = ""
+    tls_ca: Annotated[
+        Path | None,
+        setting(
+            Group.WHERE,
+            "the path of a file",
+            "certificates (PEM) of the authorities that may vouch for the console; without it,"
+            " those that this machine trusts",
+            metavar="FILE",
+        ),
+    ] = None
+    tls_cert: Annotated[
+        Path | None,
+        setting(
+            Group.WHERE,
+            "the path of a file",
+            "the certificate (PEM) that this node shows to a console or proxy that asks for one",
+            metavar="FILE",
+        ),
+    ] = None
+    tls_key: Annotated[
+        Path | None,
+        setting(
+            Group.WHERE,
+            "the path of a file",
+            "the key of tls_cert (PEM, without a passphrase), where that file does not hold it too",
+            metavar="FILE",
+        ),
+    ] = None
     credentials: Annotated[
         Path,
         setting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -22,15 +23,23 @@ class NotEnrolled(RuntimeError):
     """The console did not take the node; the text says why and what to do."""
 
 
-def enrol(console: str, token: str, node: str, gpus: tuple[ClusterGpu, ...]) -> Credentials:
-    """Asks `console` (http:// or https://). Raises NotEnrolled."""
+def enrol(
+    console: str,
+    token: str,
+    node: str,
+    gpus: tuple[ClusterGpu, ...],
+    tls: ssl.SSLContext | None = None,
+) -> Credentials:
+    """Asks `console` (http://, or https:// with `tls`). Raises NotEnrolled."""
     request = urllib.request.Request(  # noqa: S310  (the scheme is checked by the caller)
         f"{console.rstrip('/')}/api/v1/enrol/",
         data=json.dumps({"token": token, "node": node, "gpus": _inventory(gpus)}).encode(),
         headers={"Content-Type": "application/json", "Accept": "application/json"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
+        with urllib.request.urlopen(  # noqa: S310
+            request, timeout=TIMEOUT_S, context=tls
+        ) as response:
             return msgspec.json.decode(response.read(), type=Credentials)
     except urllib.error.HTTPError as error:
         raise NotEnrolled(f"the console refused: {_reason(error)}") from error

@@ -76,7 +76,7 @@ class Link:
         station: Station,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`tls` for a wss:// address; without it the authorities of this machine are trusted."""
+        """`tls` for a wss:// address, and for no other."""
         self._url, self._token, self._name, self._station = url, token, name, station
         self._tls = tls
         self._socket: ClientConnection | None = None

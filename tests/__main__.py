@@ -34,6 +34,7 @@ NODE = (
     *("tests/agents/test_host.py", "tests/agents/test_link.py", "tests/agents/test_xcuda_node.py"),
     *("tests/agents/network/test_messages.py", "tests/agents/network/test_connections.py"),
     *("tests/agents/network/test_random.py", "tests/agents/network/test_namespaces.py"),
+    "tests/agents/network/test_tls.py",
     *("tests/agents/test_full_disk.py", "tests/agents/test_observe.py"),
     "tests/agents/test_upgrade.py",
 )
@@ -109,8 +110,11 @@ def stages() -> list[Stage]:
             "browser", "tests/browser", "-p", "no:randomly",
             deadline_s=480, needs="postgres redis chromium",
         ),
-        # The product as `make demo` starts it, on SQLite and the packaged Redis.
-        pytest("demo", "tests/demo", "-p", "no:randomly", deadline_s=720, needs="chromium"),
+        # The product as `make demo` starts it, on SQLite and the packaged Redis; two at once.
+        pytest(
+            "demo", "tests/demo", "-p", "no:randomly", "-n2", "--dist", "loadgroup",
+            deadline_s=720, needs="chromium",
+        ),
     ]  # fmt: skip
 
 

@@ -43,7 +43,8 @@ def as_text(effective: Effective) -> str:
 
 def _faults_of_files(config: Config) -> list[str]:
     """Of what the settings name and the agent cannot start without."""
-    named = [path for path in (config.cluster,) if path is not None]
+    maybe = (config.cluster, config.tls_ca, config.tls_cert, config.tls_key)
+    named = [path for path in maybe if path is not None]
     if config.write_cluster is None:
         named.insert(0, config.credentials)
     return [sentence for path in named if (sentence := files.why_not_trusted(path))]

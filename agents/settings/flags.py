@@ -109,6 +109,14 @@ def credentials_of(options: argparse.Namespace, environment: Mapping[str, str]) 
     return _alone(options, ["credentials"], environment).credentials
 
 
+def tls_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Config:
+    """Likewise, whom it trusts and what it shows."""
+    return _alone(options, TLS, environment)
+
+
+TLS: Final = ("tls_ca", "tls_cert", "tls_key")
+
+
 def kubernetes_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Config:
     """Likewise, how it reaches the Kubernetes API."""
     return _alone(options, KUBERNETES, environment)

@@ -59,6 +59,16 @@ RUNNING: Final = (
         "--console must be a ws:// or wss:// address",
     ),
     _rule(
+        "console tls_ca tls_cert",
+        lambda it: bool(it.tls_ca or it.tls_cert) and it.console.startswith("ws://"),
+        "--tls-ca and --tls-cert are for a wss:// address: give one in --console",
+    ),
+    _rule(
+        "tls_cert tls_key",
+        lambda it: it.tls_key is not None and it.tls_cert is None,
+        "--tls-key is the key of a certificate: give --tls-cert",
+    ),
+    _rule(
         "node cluster gpus",
         lambda it: it.node is not None and it.cluster is None and not _is_real(it),
         "--node takes simulated GPUs from a cluster file: give --cluster, or --gpus nvml",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -38,6 +39,7 @@ class FakeConsole:
 
     def __init__(self, port: int = 0, host: str = "127.0.0.1") -> None:
         self.port, self._host = port, host
+        self.tls: ssl.SSLContext | None = None
         self.acknowledges = self.welcomes = self.answers = True
         self.protocol = 1
         self.acked_seq = 0
@@ -62,7 +64,12 @@ class FakeConsole:
     async def come(self) -> None:
         """Listens, on the same port as before when it was gone."""
         self._server = await serve(
-            self._serve, self._host, self.port, process_request=self._check, compression=None
+            self._serve,
+            self._host,
+            self.port,
+            process_request=self._check,
+            compression=None,
+            ssl=self.tls,
         )
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -74,7 +81,7 @@ class FakeConsole:
 
     @property
     def url(self) -> str:
-        return f"ws://{self._host}:{self.port}/ws/agent/"
+        return f"{'wss' if self.tls else 'ws'}://{self._host}:{self.port}/ws/agent/"
 
     @property
     def status(self) -> Status:

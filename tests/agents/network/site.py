@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -108,8 +109,8 @@ class Counted(Jobs):
 class Site:
     """One node on real time, which may be ended and begun again; its jobs live on."""
 
-    def __init__(self, state_dir: Path, url: str) -> None:
-        self._state_dir, self._url = state_dir, url
+    def __init__(self, state_dir: Path, url: str, tls: ssl.SSLContext | None = None) -> None:
+        self._state_dir, self._url, self._tls = state_dir, url, tls
         self.jobs = Counted()
         self.jobs.on_start = self._note_start
         # Starts without a lease: there must be none.
@@ -119,7 +120,7 @@ class Site:
 
     def begin(self) -> None:
         self.stage = Stage(self._state_dir, time.monotonic(), self.jobs)
-        self.link = Link(self._url, TOKEN, "node-01", self.stage.node)
+        self.link = Link(self._url, TOKEN, "node-01", self.stage.node, self._tls)
         self._tasks = [asyncio.create_task(self.link.run()), asyncio.create_task(self._beat())]
 
     async def die(self) -> None:

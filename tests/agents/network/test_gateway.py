@@ -75,8 +75,8 @@ class RealConsole:
         return True
 
     def start(self):
-        words = ("-m", "uvicorn", "console.asgi:application", "--port", str(self.port))
-        words += ("--ws", "websockets-sansio", "--log-level", "warning", "--lifespan", "on")
+        words = ["-m", "uvicorn", "console.asgi:application", "--port", str(self.port)]
+        words += ["--ws", "websockets-sansio", "--log-level", "warning", "--lifespan", "on"]
         with (self.folder / "web.log").open("ab") as log:
             command = [sys.executable, *words]
             self._process = subprocess.Popen(command, cwd=ROOT, env=self._env, stderr=log)
