@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db.models import Count, Q
 
 from agents.wire.names import GpuState, PlacementState
 from console.evictions.models import Eviction
+from console.faults.models import Fault
 from console.inventory.models import Gpu, Node
 from console.overview.scope import EVERYWHERE, Scope
 
 # More of one kind than this are one line that leads to their list.
 MOST_OF_A_KIND: Final = 4
+# Nobody tells that such a fault was mended in the end, so it is not shown for longer than this.
+UNMENDED_FOR: Final = timedelta(hours=24)
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,10 @@ class More:
     url_name: str
 
 
-def items(scope: Scope = EVERYWHERE) -> list[Item]:
-    """Four queries. Deadlines first, then what is broken, then what can wait."""
-    found = [*_evictions(scope), *_nodes(scope), *_gpus(scope), *_reviews(scope)]
+def items(now: datetime, scope: Scope = EVERYWHERE) -> list[Item]:
+    """Five queries. Deadlines first, then what is broken, then what can wait."""
+    broken = [*_faults(scope, now), *_nodes(scope), *_gpus(scope)]
+    found = [*_evictions(scope), *broken, *_reviews(scope)]
     return sorted(found, key=lambda item: (item.due is None, item.due and item.due.timestamp()))
 
 
@@ -53,6 +57,21 @@ def _evictions(scope: Scope) -> Iterator[Item]:
         [Item("overview/_todo_eviction.html", row, row.deadline_at) for row in rows],
         "more evictions wait",
         "evictions",
+    )
+
+
+def _faults(scope: Scope, now: datetime) -> Iterator[Item]:
+    """Online work that did not come back by itself."""
+    of_online = Q(service__isnull=False) | Q(services_hit__isnull=False)
+    lately = Q(ended_at__gt=now - UNMENDED_FOR)
+    rows = (
+        Fault.objects.filter(scope.within("gpu__node__pool"), of_online, lately, recovered_s=None)
+        .select_related("gpu__node")
+        .order_by("-seen_at")
+        .distinct()
+    )
+    yield from _capped(
+        [Item("overview/_todo_fault.html", row) for row in rows], "more faults", "map"
     )
 
 

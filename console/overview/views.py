@@ -71,7 +71,7 @@ class View:
 
 
 def _todo(view: View) -> dict[str, Any]:
-    return {"todo": attention.items(view.scope)}
+    return {"todo": attention.items(timezone.now(), view.scope)}
 
 
 def _last_round(view: View) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from console.evictions import services
 from console.overview import attention, outlook, queries
 from console.overview.windows import WINDOWS
 from tests.console.evictions.cast import a_placement, a_proposal, a_viewer, an_approver
+from tests.console.faults import cast as faults
 from tests.console.inventory.cast import NOW, a_gpu, a_node, a_pool
 from tests.console.overview.cast import a_fleet_sample, sharing_went_on
 
 pytestmark = pytest.mark.django_db
 BACKEND = "django.contrib.auth.backends.ModelBackend"
-QUERIES_AT_MOST = 25
+QUERIES_AT_MOST = 26
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +93,7 @@ def test_htmx_hears_that_sharing_went_on(sre):
 
 def test_deadlines_come_first_and_the_soonest_first():
     a_busy_fleet()
-    found = attention.items()
+    found = attention.items(NOW)
     assert found[0].template == "overview/_todo_eviction.html"
     assert all(item.due is None for item in found[1:])
 
@@ -100,15 +101,32 @@ def test_deadlines_come_first_and_the_soonest_first():
 def test_many_of_a_kind_are_one_line():
     for number in range(attention.MOST_OF_A_KIND + 3):
         a_node(f"node-{number}", gpus=1, state="LOST")
-    (more,) = [item for item in attention.items() if item.template.endswith("_more.html")]
+    (more,) = [item for item in attention.items(NOW) if item.template.endswith("_more.html")]
     assert more.subject.count == 3
 
 
 def test_a_silent_node_tells_how_many_jobs_are_unknown():
     node = a_node(gpus=2, state="STALE")
     a_placement(node.gpus.first())
-    (item,) = attention.items()
+    (item,) = attention.items(NOW)
     assert (item.subject.gpu_count, item.subject.guest_count) == (2, 1)
+
+
+def test_online_that_did_not_come_back_needs_a_person_for_a_day(sre):
+    gpu = faults.a_shared_gpu()
+    faults.tell(gpu, 1, ended=True)
+    mended = faults.tell(gpu, 2, ended=True, recovered_s=3.0)
+    (item,) = attention.items(NOW + timedelta(hours=23))
+    assert (item.template, item.subject.gpu) == ("overview/_todo_fault.html", gpu)
+    assert item.subject != mended
+    assert attention.items(NOW + timedelta(hours=25)) == []
+
+
+def test_the_line_of_a_fault_leads_to_it(sre):
+    gpu = faults.a_shared_gpu()
+    fault = faults.tell(gpu, 1, now=timezone.now(), ended=True)
+    html = sre.get("/").content.decode()
+    assert f'href="/faults/{fault.pk}/"' in html
 
 
 def test_gpus_are_counted_as_the_live_summary_counts_them():
