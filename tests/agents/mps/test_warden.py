@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agents.mps import memory
 from agents.mps.arrivals import JOIN_S, SETTLE_S
@@ -302,3 +304,35 @@ def test_a_gpu_that_was_given_up_empties_and_goes_on_when_a_person_says_so(gpu):
     gpu.see(approved=True)
     assert gpu.stage() is Stage.SOUND
     assert gpu.see(for_s=VERIFY_S + 2) == Terms()
+
+
+# --- whatever happens, and however often the agent is killed ----------------------------
+
+SEEN = st.tuples(
+    st.sampled_from(ServerState),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 20),
+    st.sampled_from(["", "", "", "boot 1", "boot 2"]),
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(SEEN, max_size=30))
+def test_at_most_one_story_is_open_and_each_is_told_to_its_end(looks):
+    gpu, told, faults = Gpu(), {}, 0
+    for state, online, ours, for_s, boot_id in looks:
+        if boot_id:
+            gpu = reborn(gpu, boot_id)
+            faults = 0
+        faults += state is ServerState.FAULT
+        mps = replace(MPS, state=state, account=Account(faults=faults))
+        terms = gpu.see(CARD if online else EMPTY, mps, JOB if ours else {}, for_s=for_s)
+        for story in gpu.warden.stories.news():
+            before = told.get(story.fault_id)
+            assert before is None or not before.ended or before == story
+            told[story.fault_id] = story
+        still_open = [story.fault_id for story in told.values() if not story.ended]
+        recovering = gpu.stage() not in (Stage.SOUND, Stage.GIVEN_UP)
+        assert len(still_open) == recovering
+        assert terms.hold or not recovering
