@@ -45,7 +45,7 @@ class Pod:
     container_ids: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        whose = f" (service {self.service})" if self.service else ""
+        whose = f" of service {self.service}" if self.service else ""
         return f"{self.namespace}/{self.name}{whose}"
 
 

@@ -255,7 +255,7 @@ def test_it_says_which_pod_runs_on_which_gpu(node, capsys, monkeypatch, tmp_path
         assert main(["preflight", *words]) == 0
         without = capsys.readouterr().out
     first, second = told.split("GPU 1")
-    assert f"pod prod/chat-0 (service chat): PID {os.getpid()}" in first
+    assert f"pod prod/chat-0 of service chat: PID {os.getpid()}" in first
     assert "chat-0" not in second
     assert "pods without a process on a GPU: prod/idle" in second
     assert shown["gpus"][0]["pods"][0]["name"] == "chat-0"

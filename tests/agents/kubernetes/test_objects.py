@@ -29,7 +29,7 @@ def test_a_pod_is_read_by_its_names_alone():
     given["status"]["initContainerStatuses"] = [{"containerID": f"containerd://{SECOND}"}]
     found = read(given)
     assert (found.uid, found.cgroup_uid, found.node) == (UID, UID, "node-01")
-    assert str(found) == "prod/chat-0 (service chat)"
+    assert str(found) == "prod/chat-0 of service chat"
     assert found.container_ids == {ID, SECOND}
     assert "not-for-agents" not in repr(found)
 

@@ -57,14 +57,14 @@ def test_a_process_is_named_by_its_pod_and_remembered_after_its_end(pods):
     )
     pods.look(0.0)
     found = {one.pid: one for one in watched.look(0.0)[UUID].processes}
-    assert found[10].workload == found[10].known_as == "prod/chat-0 (service chat)"
+    assert found[10].workload == found[10].known_as == "prod/chat-0 of service chat"
     assert (found[20].side, found[20].workload) == (Side.ONLINE, "")
     assert (found[30].side, found[30].workload) == (Side.OFFLINE, "")
     assert (found[40].side, found[40].known_as) == (Side.ONLINE, "python")
     assert (found[50].side, found[50].known_as) == (Side.UNATTRIBUTED, "")
     del seen[10]
     again = {one.pid: one for one in watched.look(1.0)[UUID].processes}
-    assert again[10].workload == "prod/chat-0 (service chat)"
+    assert again[10].workload == "prod/chat-0 of service chat"
 
 
 def test_an_api_that_is_gone_takes_neither_names_nor_values_with_it(cluster, pods):
@@ -83,7 +83,7 @@ def test_an_api_that_is_gone_takes_neither_names_nor_values_with_it(cluster, pod
     assert not reading.looks[1].success
     assert "403" in reading.looks[1].why
     assert reading.looks[1].duration_s is not None
-    assert pods.workload(Container(CHAT)) == "prod/chat-0 (service chat)"
+    assert pods.workload(Container(CHAT)) == "prod/chat-0 of service chat"
     collector.close()
 
 

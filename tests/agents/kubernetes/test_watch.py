@@ -26,11 +26,11 @@ def watches(cluster):
 def test_what_runs_is_listed_and_what_changes_is_followed(cluster, watching):
     cluster.put(pod("chat-0", "u-1", namespace="prod", labels=CHAT))
     watch = watching()
-    until(lambda: names(watch) == {"prod/chat-0 (service chat)"})
+    until(lambda: names(watch) == {"prod/chat-0 of service chat"})
     cluster.put(pod("chat-1", "u-2", namespace="prod", labels=CHAT))
     until(lambda: len(names(watch)) == 2)
     cluster.put(pod("chat-1", "u-2", namespace="prod"))
-    until(lambda: names(watch) == {"prod/chat-0 (service chat)", "prod/chat-1"})
+    until(lambda: names(watch) == {"prod/chat-0 of service chat", "prod/chat-1"})
     cluster.delete("prod", "chat-0")
     until(lambda: names(watch) == {"prod/chat-1"})
     assert len(lists(cluster)) == 1
@@ -181,7 +181,7 @@ def test_a_full_roster_takes_changes_and_no_more_pods(cluster, watching, monkeyp
     watch = watching()
     until(lambda: cluster.watching == 1)
     cluster.put(pod("chat-0", "u-1", labels=CHAT))
-    until(lambda: names(watch) == {"default/chat-0 (service chat)"})
+    until(lambda: names(watch) == {"default/chat-0 of service chat"})
     cluster.put(pod("chat-1", "u-2"))
     until(lambda: "more than 1 pods" in watch.trouble)
 

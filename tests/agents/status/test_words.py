@@ -68,8 +68,8 @@ def test_a_span_is_told_in_its_largest_unit(seconds, text):
     ("given", "text"),
     [
         (
-            {"workload": "prod/chat-0 (service chat)", "memory_bytes": 3 << 30, "mps": True},
-            "prod/chat-0 (service chat): python (PID 7), 3.0 GiB, MPS client",
+            {"workload": "prod/chat-0 of service chat", "memory_bytes": 3 << 30, "mps": True},
+            "prod/chat-0 of service chat: python (PID 7), 3.0 GiB, MPS client",
         ),
         ({"placement_id": "job-1"}, "job-1: python (PID 7), memory unknown"),
         ({}, "python (PID 7), memory unknown"),
