@@ -200,7 +200,7 @@ class Stage:
         self, state_dir: Path, now: float = 1_000.0, runtime: Runtime | None = None, **jobs: Any
     ) -> None:
         """`runtime` in place of jobs that do what the test says."""
-        self.state_dir, self.now = state_dir, now
+        self.state_dir, self.now, self.wall_s = state_dir, now, 1.7e9
         self.sensors, self.jobs = Sensors(), Jobs(**jobs)
         self.runtime: Runtime = self.jobs if runtime is None else runtime
         self.board()
@@ -208,7 +208,7 @@ class Stage:
     def board(self, boot_id: str = "boot 1") -> None:
         self.state = StateFile(self.state_dir)
         self.node = NodeAgent(
-            identity(boot_id), self.state, self.sensors, self.runtime, self.now, lambda: 1.7e9
+            identity(boot_id), self.state, self.sensors, self.runtime, self.now, lambda: self.wall_s
         )
         self.events: list[Event] = []
         self.status: Status | None = None

@@ -177,3 +177,38 @@ async def test_a_cut_node_is_away_for_as_long_as_asked(console, site):
 def test_retries_slow_down_but_not_too_much():
     assert all(retry_after_s(0) <= 1 for _ in range(100))
     assert all(2 <= retry_after_s(attempt) <= 5 for attempt in range(6, 100))
+
+
+async def test_a_defect_in_following_a_message_costs_neither_the_connection_nor_the_link(
+    console, site, monkeypatch, caplog
+):
+    await until(lambda: site.link.is_up)
+    received = site.stage.node.received
+    monkeypatch.setattr(site.stage.node, "received", lambda *_: 1 / 0)
+    await console.desire(desired())
+    await until(lambda: "could not be followed" in caplog.text)
+    monkeypatch.setattr(site.stage.node, "received", received)
+    await console.desire(desired(generation=2))
+    await until(lambda: console.statuses and console.status.observed_generation == 2)
+    assert len(console.hellos) == 1
+
+
+async def test_a_defect_in_what_is_sent_costs_connections_until_it_is_gone(
+    console, site, monkeypatch, caplog
+):
+    await until(lambda: site.link.is_up)
+    monkeypatch.setattr(site.stage.node.outbox, "take", lambda now: 1 / 0)
+    await until(lambda: len(console.hellos) >= 3)
+    monkeypatch.undo()
+    seen = len(console.telemetry)
+    await until(lambda: len(console.telemetry) > seen)
+    assert caplog.text.count("the connection failed") == 1
+
+
+async def test_a_welcome_with_a_number_that_no_event_has_is_refused(console, site, caplog):
+    await until(lambda: site.link.is_up)
+    console.acked_seq = 2**63
+    await console.drop()
+    await until(lambda: "no event has the number" in caplog.text)
+    console.acked_seq = 0
+    await until(lambda: site.link.is_up)
