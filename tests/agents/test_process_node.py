@@ -107,14 +107,14 @@ def job(console):
     return next((one for one in told if one.placement_id == PLACEMENT_ID), None)
 
 
-async def running(console, after=0):
+async def running(console, after=0, within_s=12):
     """The job, once a status later than the first `after` says that it runs."""
 
     def seen():
         found = job(console) if len(console.statuses) > after else None
         return found if found and found.state is PlacementState.RUNNING else None
 
-    return await until(seen, timeout_s=12)
+    return await until(seen, timeout_s=within_s)
 
 
 def shown(machine):

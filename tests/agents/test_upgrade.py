@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
-from agents.control_block import ControlBlock, Mode
+from agents.control_block import Mode
 from agents.stub import online_service
 from agents.supervisor import start_ticks
-from agents.wire.names import EventKind, PlacementState
-from tests.agents.cast import PLACEMENT_ID, desired, placement
-from tests.agents.fake_console import until
-from tests.agents.test_process_node import Machine, console, kinds, running
+from agents.wire.messages import DesiredGpu, DesiredService
+from agents.wire.names import EventKind, Phase, SharingMode
+from tests.agents.cast import PLACEMENT_ID, STOP, desired, placement
+from tests.agents.fake_console import FakeConsole, until
+from tests.agents.simulated_machine import SimulatedMachine, processes
+from tests.agents.test_process_node import running
 from tests.agents.xcuda.running import BUILD, ROOT, build, can_build
 
-__all__ = ["console"]
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(90)
 
 QUOTA_BYTES = 3 << 30
+LAUNCHES = "exec $programs/loop launch --seconds 600 --kernel step_500us"
 EVERY_S = 0.02
 # One is served in 10 ms; a machine that runs other tests at the same time takes its time.
 SLOWEST_S = 2.0
+SERVICES = (DesiredService("chat", 0),)
+GPUS = (DesiredGpu(0, SharingMode.ENFORCE, "standard"),)
 
 
 class Online:
     """A service that is asked for something all the time, and counts its answers."""
 
-    def __init__(self, environment):
+    def __init__(self, machine):
         self.seconds, self.asked = [], 0
         self._over = threading.Event()
-        command = [sys.executable, online_service.__file__]
-        pipe = subprocess.PIPE
-        self._service = subprocess.Popen(
-            command, env=os.environ | environment, stdin=pipe, stdout=pipe, text=True
-        )
-        assert self._service.stdout.readline() == "ready\n"
+        paths = {
+            "PYTHONPATH": str(ROOT),
+            "CUDA_MPS_PIPE_DIRECTORY": str(machine.folder / "at/pipe"),
+        }
+        program = [sys.executable, online_service.__file__]
+        self._service = machine.start_online(0, program, **paths)
         self._client = threading.Thread(target=self._ask)
         self._client.start()
 
@@ -57,92 +61,84 @@ class Online:
         self._over.set()
         self._client.join(10)
         self._service.stdin.close()
-        self._service.stdout.close()
         return self._service.wait(10)
 
 
-class Node(Machine):
-    """Its job and its online service share a simulated GPU."""
+class Node:
+    """Its job and its online service share one simulated GPU."""
 
-    def __init__(self, folder, console):
-        super().__init__(folder, console)
-        self.online = None
-        gpu = {"STUB_MPS": str(folder / "gpu"), "STUB_GPUS": "16", "STUB_TIME": "1"}
-        told = [f"{name}={value}" for name, value in (gpu | self.driver).items()]
-        loop = (str(BUILD / "programs" / "loop"), "launch", "--seconds", "600")
-        words = ("env", *told, "CUDA_VISIBLE_DEVICES=0", *loop, "--kernel", "step_500us")
-        self.job = placement(command=words, memory_quota_bytes=QUOTA_BYTES)
+    def __init__(self, machine, console):
+        self.machine, self.console = machine, console
+        self.online = Online(machine)
 
-    @property
-    def driver(self):
-        return {"LD_LIBRARY_PATH": str(BUILD / "stub")}
+    def start_agent(self):
+        return self.machine.start_agent(self.console.url)
 
-    @property
-    def command(self):
-        return [*super().command, "--xcuda", str(BUILD / "libxcuda.so")]
-
-    def serve(self):
-        pipe = str(self.folder / "GPU-0" / "pipe")
-        paths = {"PYTHONPATH": str(ROOT), "CUDA_MPS_PIPE_DIRECTORY": pipe}
-        self.online = Online(self.driver | paths)
+    def orders(self, generation=1, **changes):
+        command = self.machine.command(LAUNCHES)
+        job = placement(command=command, memory_quota_bytes=QUOTA_BYTES, **changes)
+        return desired(job, gpus=GPUS, services=SERVICES, generation=generation)
 
     def look(self):
         """The limits that hold for the job, and its one process."""
-        with ControlBlock(self.folder / "state/jobs" / PLACEMENT_ID / "xcuda") as block:
-            (slot,) = [slot for slot in block.read_slots() if slot.alive]
-            return block.read_limits(), slot
-
-    def clean(self):
-        if self.online is not None:
-            self.online.close()
-        super().clean()
+        with self.machine.block(PLACEMENT_ID) as block:
+            (process,) = processes(block)
+            return block.read_limits(), process
 
 
 @pytest.fixture
-async def node(tmp_path, console):
+async def node(tmp_path):
     if not can_build():
         pytest.skip("compiler: xCUDA needs make and a C compiler")
-    build("stub", "programs", "lib")
-    node = Node(tmp_path, console)
-    yield node
-    node.clean()
+    build("stub", "programs", "lib", BUILD / "mps-report")
+    with closing(SimulatedMachine(tmp_path, gpus=1)) as machine:
+        machine.start_daemons()
+        async with FakeConsole() as console:
+            node = Node(machine, console)
+            yield node
+            node.online.close()
 
 
 @pytest.mark.parametrize("end", [subprocess.Popen.terminate, subprocess.Popen.kill])
-async def test_while_agents_come_and_go_every_request_is_answered(node, console, end):
-    node.serve()
-    agent = node.start_agent()
+async def test_while_agents_come_and_go_every_request_is_answered(node, end):
+    console, agent = node.console, node.start_agent()
     await until(lambda: console.hellos)
-    await console.desire(desired(node.job))
-    await running(console)
-    pid = node.told("started.json")["pid"]
-    await until(lambda: [slot for slot in [node.look()[1]] if slot.launches > 0])
+    await console.desire(node.orders())
+    pid = (await running(console, within_s=30)) and node.look()[1].pid
+    ticks = start_ticks(pid)
 
     for _ in range(2):
-        agent = await replaced(agent, end, node, console)
+        agent = await replaced(agent, end, node)
 
+    assert start_ticks(pid) == ticks
+    assert len(told(console, EventKind.PLACEMENT_STARTED)) == 1
+    await console.desire(node.orders(generation=2, stop=STOP))
+    (ended,) = await until(lambda: told(console, EventKind.PLACEMENT_ENDED))
+    assert ended.data["remarks"] == []  # its memory was seen to return
+    phases = [one.data["phase"] for one in told(console, EventKind.EVICTION_PHASE)]
+    assert phases[-2:] == [Phase.GONE, Phase.MEMORY_RETURNED]
     assert node.online.close() == 0
-    online, node.online = node.online, None
-    assert len(online.seconds) == online.asked > 100
-    assert max(online.seconds) < SLOWEST_S
-    assert start_ticks(pid) == node.told("started.json")["pid_ticks"]
-    assert kinds(console).count(EventKind.PLACEMENT_STARTED) == 1
-    assert console.status.placements[0].state is PlacementState.RUNNING
+    assert len(node.online.seconds) == node.online.asked > 100
+    assert max(node.online.seconds) < SLOWEST_S
 
 
-async def replaced(agent, end, node, console):
+async def replaced(agent, end, node):
     """The next agent, which found the job as the last one had left it."""
-    pid = node.look()[1].pid
+    pid, seconds = node.look()[1].pid, node.online.seconds
     end(agent)
     assert agent.wait(timeout=5) in (0, -9)
-    answered = len(node.online.seconds)
-    await until(lambda: len(node.online.seconds) > answered + 10)  # with no agent there
-    statuses = len(console.statuses)
+    answered = len(seconds)
+    await until(lambda: len(seconds) > answered + 10)  # with no agent there
+    statuses = len(node.console.statuses)
     agent = node.start_agent()
-    await running(console, after=statuses)
-    limits, slot = node.look()
-    told = (limits.memory_quota_bytes, limits.inflight_cap, limits.mode)
-    assert told == (QUOTA_BYTES, 1, Mode.RUN)
-    assert slot.pid == pid
-    await until(lambda: node.look()[1].launches > slot.launches)
+    await running(node.console, after=statuses, within_s=30)
+    limits, process = node.look()
+    held = (limits.memory_quota_bytes, limits.inflight_cap, limits.mode)
+    assert held == (QUOTA_BYTES, 1, Mode.RUN)
+    assert process.pid == pid
+    await until(lambda: node.look()[1].launches > process.launches)
     return agent
+
+
+def told(console, kind):
+    return [one for one in console.events if one.kind is kind]
