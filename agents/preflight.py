@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from agents.collectors import procfs
-from agents.collectors.attribution import Lookup
 from agents.collectors.base import Unavailable
 from agents.collectors.dcgm import ExporterSource
 from agents.collectors.fetch import Page
 from agents.collectors.nvml import Nvml
-from agents.config import CannotRun, Config
+from agents.config import CannotRun
 from agents.kubernetes import source as kubernetes
 from agents.kubernetes.census import Census, census
 from agents.kubernetes.objects import Nonsense, Pod
@@ -86,17 +85,18 @@ def look_once(root: Path, program: Sequence[str] = (PROGRAM,)) -> Callable[[str]
     return look
 
 
-def pods(found: Sequence[Found], config: Config, lookup: Lookup = procfs.identity) -> Census | None:
-    """Who runs on the GPUs; None where nobody named an API. Never raises: a broken API forbids
-    nothing."""
-    if not config.kubernetes:
-        return None
+def pods(found: Sequence[Found], options: argparse.Namespace) -> Census | None:
+    """Who runs on the GPUs; None where no setting names an API. Never raises: settings that this
+    user may not read, or a broken API, forbid nothing."""
     online = {
         one.card.facts.uuid: [each.pid for each in one.card.facts.online or ()] for one in found
     }
     try:
-        return census(kubernetes.look_once(config), online, lookup)
-    except (Unavailable, Nonsense) as error:
+        config = kubernetes_of(options, os.environ)
+        if not config.kubernetes:
+            return None
+        return census(kubernetes.look_once(config), online, procfs.identity)
+    except (CannotRun, Unavailable, Nonsense) as error:
         return Census(trouble=str(error))
 
 
@@ -172,9 +172,9 @@ def main(words: Sequence[str]) -> int:
             node_cards(options.dcgm), look_once(options.mps_dir, (options.program,)), options.uid
         )
         trouble = "" if found else "the driver knows of no GPU on this node"
-        running = pods(found, kubernetes_of(options, os.environ))
-    except (Unavailable, CannotRun) as error:
-        found, trouble, running = (), str(error), None
+        running = pods(found, options)
+    except Unavailable as unavailable:
+        found, trouble, running = (), str(unavailable), None
     if options.json:
         sys.stdout.write(as_json(found, trouble, running) + "\n")
     elif trouble:

@@ -45,4 +45,12 @@ def chosen(flag: str | None, variable: str, *, simulated: bool) -> Path | None:
     named = flag or variable
     if named:
         return Path(named).absolute()
-    return DEFAULT_FILE if not simulated and DEFAULT_FILE.exists() else None
+    return DEFAULT_FILE if not simulated and _may_be_there(DEFAULT_FILE) else None
+
+
+def _may_be_there(path: Path) -> bool:
+    """Also one in a folder that this user may not look into: `read` then says so."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True

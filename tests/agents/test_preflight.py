@@ -262,3 +262,12 @@ def test_it_says_which_pod_runs_on_which_gpu(node, capsys, monkeypatch, tmp_path
     assert [one["name"] for one in shown["pods_without_a_gpu"]] == ["idle"]
     assert "pods: the Kubernetes API answers 403" in without
     assert cluster.writes == []
+
+
+def test_settings_that_this_user_may_not_read_hide_no_gpu(node, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(preflight, "Nvml", lambda: Nvml(FakeNvml(card())))
+    absent = str(tmp_path / "absent.toml")
+    assert main(["preflight", "--config", absent, *node.words]) == 0
+    told = capsys.readouterr().out
+    assert UUID in told
+    assert f"pods: cannot read {absent}" in told

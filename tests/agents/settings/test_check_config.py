@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PosixPath
+
 import pytest
 
 from agents.__main__ import main
@@ -83,3 +85,14 @@ def test_a_simulated_fleet_has_nothing_to_do_with_this_machines_settings(file, m
     monkeypatch.setattr("agents.settings.files.DEFAULT_FILE", file)
     out = file.parent / "cluster.json"
     assert main(["--simulate", "nodes=1,gpus=1", "--write-cluster", str(out)]) == 0
+
+
+def test_a_folder_that_this_user_may_not_look_into_is_named(monkeypatch, capsys):
+    class Closed(PosixPath):
+        def stat(self, **how):
+            raise PermissionError(13, "Permission denied")
+
+    closed = Closed("/etc/muxflow-agent/agent.toml")
+    monkeypatch.setattr("agents.settings.files.DEFAULT_FILE", closed)
+    assert check_config([], {}) == 1
+    assert f"cannot read {closed}: Permission denied" in capsys.readouterr().err
