@@ -8,9 +8,8 @@ import pytest
 
 from agents.mps import health
 from agents.mps.answers import Refused, Status
-from agents.mps.daemons import Daemons, GpuHands, restart_server
+from agents.mps.daemons import Daemons, restart_server
 from agents.mps.health import ASK_AGAIN_S, ASK_EVERY_S, ASK_UNSETTLED_S, ServerState, Snapshot
-from agents.mps.hooks import RestartHooks
 from agents.mps.journal import Account
 from agents.mps.watch import MAX_ERRANDS, Watch, Watcher
 from tests.agents.mps.cast import UUID
@@ -188,33 +187,6 @@ def test_a_daemon_that_is_gone_is_started_again(daemon, monkeypatch):
     assert daemon.watch.look(0.0).state is ServerState.NO_DAEMON
     restart_server(daemon.watch)
     assert daemon.watch.look(1.5).state is ServerState.NO_SERVER
-
-
-def test_the_nodes_own_hook_restarts_online_and_a_person_is_told_without_one(tmp_path):
-    told, hooks = [], RestartHooks({"chat": ("touch", str(tmp_path / "restarted"))})
-    hands = GpuHands(None, lambda: ["chat", "search"], hooks, told.append, told.append)
-    hands.restart_online()
-    hooks.wait()
-    assert (tmp_path / "restarted").exists()
-    assert told == ["restart search: this node has no hook for it"]
-
-
-@pytest.mark.parametrize("command", [("false",), ("/nonexistent",), ("sleep", "60")])
-def test_a_hook_that_fails_is_logged_and_holds_nobody_up(command, caplog):
-    hooks = RestartHooks({"chat": command}, within_s=0.2)
-    assert hooks.run("chat")
-    hooks.wait()
-    assert "the hook that restarts chat" in caplog.text
-
-
-def test_a_hook_that_still_runs_is_not_started_twice(tmp_path):
-    log = tmp_path / "log"
-    hooks = RestartHooks({"chat": ("sh", "-c", f"echo x >> {log}; sleep 0.3")})
-    hooks.run("chat")
-    until(log.exists)
-    hooks.run("chat")
-    hooks.wait()
-    assert log.read_text() == "x\n"
 
 
 def test_a_server_that_goes_between_two_questions_is_asked_for_again(daemon, process, monkeypatch):

@@ -1,0 +1,73 @@
+"""What a recovery does to the online services of a GPU."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from agents.mps.daemons import GpuHands
+from agents.mps.hooks import RestartHooks
+from tests.agents.mps.conftest import until
+
+
+class Node:
+    """A node with hooks for some of the services on its one GPU."""
+
+    def __init__(self, hooks, services):
+        self.told, self.suspect = [], []
+        self.hooks = RestartHooks({name: ("sh", "-c", text) for name, text in hooks.items()})
+        self.hands = GpuHands(
+            None, lambda: services, self.hooks, self.told.append, self.suspect.append
+        )
+
+
+def test_every_service_of_the_gpu_is_restarted_by_its_hook(tmp_path):
+    node = Node({name: f"echo > {tmp_path}/{name}" for name in ("chat", "rank")}, ["chat", "rank"])
+    assert node.hands.restart_online() == "the hook of chat, rank runs"
+    node.hooks.wait()
+    assert {path.name for path in tmp_path.iterdir()} == {"chat", "rank"}
+    assert node.told == []
+
+
+@pytest.mark.parametrize(
+    ("hooks", "services", "done", "told"),
+    [
+        (
+            {"chat": "true"},
+            ["chat", "rank"],
+            "the hook of chat runs, and",
+            "restart rank: this node",
+        ),
+        ({}, ["chat"], "no hook runs, and", "restart chat: this node has no hook"),
+        ({"chat": "true"}, [], "no hook runs, and", "no service is known"),
+    ],
+)
+def test_a_person_is_told_of_what_no_hook_restarts(hooks, services, done, told):
+    node = Node(hooks, services)
+    assert node.hands.restart_online() == f"{done} a person is told"
+    (sentence,) = node.told
+    assert told in sentence
+    assert node.hands.has_hook is (hooks != {} and services != [])
+
+
+def test_a_hook_at_work_is_not_started_twice(tmp_path):
+    node = Node({"chat": f"echo >> {tmp_path}/runs; read -r _ < {tmp_path}/end"}, ["chat"])
+    (tmp_path / "runs").touch()
+    os.mkfifo(tmp_path / "end")
+    node.hands.restart_online()
+    until(lambda: (tmp_path / "runs").read_text())
+    assert node.hands.is_restarting
+    node.hands.restart_online()
+    (tmp_path / "end").write_text("now\n")
+    node.hooks.wait()
+    assert not node.hands.is_restarting
+    assert (tmp_path / "runs").read_text() == "\n"
+
+
+@pytest.mark.parametrize("command", [("false",), ("/nonexistent",), ("sleep", "60")])
+def test_a_hook_that_fails_is_logged_and_holds_nobody_up(command, caplog):
+    hooks = RestartHooks({"chat": command}, within_s=0.2)
+    assert hooks.run("chat")
+    hooks.wait()
+    assert "the hook that restarts chat" in caplog.text
