@@ -13,6 +13,7 @@ from agents.actuators.base import Condition, StartFailed
 from agents.actuators.process import ProcessRuntime
 from agents.actuators.recipe import ProcessSettings
 from agents.collectors import procfs
+from agents.mps.control import Place
 from agents.stub import trainer
 from tests.agents.cast import placement
 
@@ -171,6 +172,34 @@ def test_a_command_that_is_not_there_says_so(runtime):
 def test_a_job_without_a_command_is_refused_before_it_starts(runtime):
     with pytest.raises(StartFailed, match="has no command"):
         runtime.start(placement(command=()))
+
+
+class Daemons:
+    """Of MPS, for the GPU of every job."""
+
+    def __contains__(self, gpu_uuid):
+        return True
+
+    def place(self, gpu_uuid):
+        return Place(gpu_uuid, Path("/mps/pipe"), Path("/mps/log"))
+
+
+def test_a_job_is_a_client_of_mps_below_online_work_and_knows_no_secret(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUXFLOW_AGENT_TOKEN", "secret")
+    settings = ProcessSettings(tmp_path / "jobs")
+    runtime = ProcessRuntime(settings, {0: "GPU-0"}, Daemons())
+    runtime.start(placement(command=("env",), sm_share_percent=40.0, memory_quota_bytes=1 << 30))
+    until(runtime, Condition.EXITED)
+
+    log = (tmp_path / "jobs" / PLACEMENT.placement_id / "log").read_text()
+
+    told = dict(line.split("=", 1) for line in log.splitlines())
+    assert told["CUDA_MPS_PIPE_DIRECTORY"] == "/mps/pipe"
+    assert told["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "40"
+    assert told["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=1624M"
+    assert told["CUDA_MPS_CLIENT_PRIORITY"] == "1"
+    assert told["CUDA_VISIBLE_DEVICES"] == "GPU-0"
+    assert "secret" not in log
 
 
 DEAF = {
