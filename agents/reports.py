@@ -13,6 +13,7 @@ from agents.sysmonitor.monitor import Facts, Transition
 from agents.sysmonitor.recording import coded
 from agents.wire.limits import PROTOCOL_MAX, PROTOCOL_MIN, STATUS_PERIOD_S, TELEMETRY_PERIOD_S
 from agents.wire.messages import GpuSample, GpuStatus, Hello, PlacementStatus, Status, Telemetry
+from agents.wire.names import SharingMode
 from agents.wire.version import VERSION
 
 if TYPE_CHECKING:
@@ -137,4 +138,12 @@ def unshareable(each: Guard) -> str:
     """The fact that forbids to share it, whoever's it is; "" when none does."""
     if each.switched_off:
         return SWITCHED_OFF
-    return each.quarantine or each.unshareable
+    return each.quarantine or each.unshareable or _capped(each)
+
+
+def _capped(each: Guard) -> str:
+    """Told only where it stands in the way: the console then places nothing there."""
+    is_wanted = each.target is not None and each.target.mode is SharingMode.ENFORCE
+    if not is_wanted or each.gpu.ceiling is SharingMode.ENFORCE:
+        return ""
+    return f"the node's own settings allow no more than {each.gpu.ceiling} (sharing_ceiling)"

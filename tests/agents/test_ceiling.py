@@ -38,6 +38,9 @@ def test_under_observe_nothing_is_done_whatever_is_ordered(capped):
     stage.run(5)
     assert stage.jobs.asked == []
     assert {gpu.mode for gpu in stage.status.gpus} == {SharingMode.OBSERVE}
+    assert {gpu.unshareable_fact for gpu in stage.status.gpus} == {
+        "the node's own settings allow no more than observe (sharing_ceiling)"
+    }
     assert EventKind.PLACEMENT_STARTED not in {event.kind for event in stage.events}
 
 
@@ -49,3 +52,5 @@ def test_the_lower_of_the_two_holds(capped, ceiling, ordered):
     stage.run(1)
     lower = min(ceiling, ordered, key=SHARING_MODES.index)
     assert {gpu.mode for gpu in stage.status.gpus} == {lower}
+    stands_in_the_way = ordered is SharingMode.ENFORCE and lower is not ordered
+    assert {bool(gpu.unshareable_fact) for gpu in stage.status.gpus} == {stands_in_the_way}
