@@ -45,6 +45,7 @@ LOOK_S: Final = 0.02
 PR_SET_CHILD_SUBREAPER: Final = 36
 FALLOC_FL_COLLAPSE_RANGE: Final = 0x08
 CANNOT_RUN: Final = 127
+OOM_SCORE: Final = "800"
 COPY_BYTES: Final = 1 << 20
 HANDED_ON: Final[dict[int, int]] = {signal.SIGTERM: signal.SIGTERM, signal.SIGQUIT: signal.SIGKILL}
 
@@ -310,7 +311,11 @@ class Supervision:
 
 
 def _start_session() -> None:
+    """Of the job, which the kernel takes before any online process when the host runs out of
+    memory (proc(5), oom_score_adj); some sandboxes do not let it be said."""
     os.setsid()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
     for caught in (signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(caught, signal.SIG_DFL)
 

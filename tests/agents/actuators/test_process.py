@@ -80,6 +80,15 @@ def wait_for(fact):
     return value
 
 
+def test_the_kernel_takes_a_job_before_any_online_process(runtime):
+    runtime.start(PLACEMENT)
+
+    pid = until(runtime, Condition.ALIVE).pid
+
+    assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "800\n"
+    assert Path("/proc/self/oom_score_adj").read_text() != "800\n"
+
+
 def test_the_next_agent_adopts_what_the_last_one_started(runtime, tmp_path):
     runtime.start(PLACEMENT)
     pid = until(runtime, Condition.ALIVE).pid
