@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from agents.mps.recovery import MOST_FAULTS, WINDOW_S
 from agents.stub.lab.daemons import Card
-from agents.stub.lab.service import Service
+from agents.stub.lab.service import Service, Tally
 from agents.supervisor import start_ticks
 from agents.wire.lab import Press
 
@@ -54,7 +55,7 @@ class Presses:
         """`services` by the UUID of their GPU; `library` is libxcuda.so as jobs have it."""
         self._cards, self._services = tuple(cards), dict(services)
         self._report, self._library = report, library
-        self._lock = threading.Lock()
+        self._lock, self._pressing = threading.Lock(), threading.Lock()
         self._last: dict[bool, Press] = {}
         self._faults: dict[str, list[float]] = {}
 
@@ -64,20 +65,26 @@ class Presses:
 
     def press(self, *, under_xcuda: bool) -> Press:
         """Sends the signal. Raises CannotPress."""
+        with self._pressing:
+            self._expect_over(under_xcuda)
+            card, target = self._aim(under_xcuda)
+            self._expect_answers(card)
+            if not under_xcuda:
+                self._count_fault(card.uuid)
+            watch = self._signal(card, target)
+        threading.Thread(target=self._follow, args=(watch, card), name="press", daemon=True).start()
+        return watch.press
+
+    def _expect_over(self, under_xcuda: bool) -> None:
         with self._lock:
             last = self._last.get(under_xcuda)
         if last is not None and last.watching:
             raise CannotPress("The last one is not over yet; this page shows how it goes on.")
-        card, target = self._aim(under_xcuda)
-        service = self._services[card.uuid]
-        if not under_xcuda:
-            self._count_fault(card.uuid)
-        before = self._ask(card)
-        answered, lost = service.tally.answered, service.tally.lost
-        sent_at = time.monotonic()
-        os.kill(target.pid, signal.SIGTERM)
+
+    def _signal(self, card: Card, target: Target) -> _Watch:
+        before, service = self._ask(card), self._services[card.uuid]
         press = Press(
-            under_xcuda,
+            target.under_xcuda,
             time.time(),
             card.uuid,
             service.name,
@@ -86,17 +93,18 @@ class Presses:
             target.pid,
             target.in_flight,
         )
+        watch = _Watch(press, service.tally, target, before)
+        try:
+            os.kill(target.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            raise CannotPress(f"{target.job} has just ended by itself: try again.") from None
         self._note(press)
-        watch = _Watch(press, service, target, answered, lost, sent_at)
-        threading.Thread(
-            target=self._follow, args=(watch, card, before), name="press", daemon=True
-        ).start()
-        return press
+        return watch
 
     # --- whom -----------------------------------------------------------------------------
 
     def _aim(self, under_xcuda: bool) -> tuple[Card, Target]:
-        """A job of this kind with kernels in flight, on a GPU whose service answers."""
+        """A job of this kind with kernels in flight."""
         until = time.monotonic() + AIM_S
         found = False
         while time.monotonic() < until:
@@ -104,7 +112,6 @@ class Presses:
                 for target in self._targets(card):
                     found |= target.under_xcuda == under_xcuda
                     if target.under_xcuda == under_xcuda and target.in_flight:
-                        self._expect_answers(card)
                         return card, target
             time.sleep(LOOK_S)
         how = "under xCUDA" if under_xcuda else "without xCUDA"
@@ -146,20 +153,20 @@ class Presses:
         now = time.monotonic()
         lately = [at for at in self._faults.get(uuid, []) if now - at < WINDOW_S]
         if len(lately) >= MOST_FAULTS:
-            wait_min = (WINDOW_S - (now - lately[0])) / 60
+            wait_min = math.ceil((WINDOW_S - (now - lately[0])) / 60)
             raise CannotPress(
                 f"This GPU has faulted {len(lately)} times within {WINDOW_S / 60:.0f} minutes, and"
                 " with one more the agent gives it up as suspect: try again in"
-                f" {wait_min:.0f} min."
+                f" {wait_min} min."
             )
         self._faults[uuid] = [*lately, now]
 
     # --- what came of it ------------------------------------------------------------------
 
-    def _follow(self, watch: _Watch, card: Card, before: Mapping[str, Any]) -> None:
+    def _follow(self, watch: _Watch, card: Card) -> None:
         while watch.press.watching:
             time.sleep(LOOK_S)
-            watch.look(time.monotonic(), lambda: _ending(before, self._ask(card)))
+            watch.look(time.monotonic(), lambda: self._ask(card))
             self._note(watch.press)
 
     def _note(self, press: Press) -> None:
@@ -179,42 +186,41 @@ class Presses:
 
 
 class _Watch:
-    """One press over time."""
+    """One press over time; `before` is what the MPS server knew when it began."""
 
     def __init__(
-        self,
-        press: Press,
-        service: Service,
-        target: Target,
-        answered: int,
-        lost: int,
-        sent_at: float,
+        self, press: Press, tally: Tally, target: Target, before: Mapping[str, Any]
     ) -> None:
         self.press = press
-        self._service, self._target = service, target
-        self._answered, self._lost, self._sent_at = answered, lost, sent_at
+        self._tally, self._target, self._before = tally, target, before
+        self._answered, self._lost = tally.answered, tally.lost
+        self._began_at = time.monotonic()
         self._first_lost_at: float | None = None
 
-    def look(self, now: float, ending: Callable[[], str]) -> None:
-        """`ending` is asked for once, when the process is gone."""
-        passed_s = now - self._sent_at
-        if self.press.gone_after_s is None and start_ticks(self._target.pid) != self._target.ticks:
-            self.press = replace(self.press, gone_after_s=passed_s, ending=ending())
-        tally = self._service.tally
-        lost = tally.lost - self._lost
+    def look(self, now: float, ask: Callable[[], Mapping[str, Any]]) -> None:
+        """`ask` is called once, when the process is gone."""
+        passed_s, press = now - self._began_at, self.press
+        if press.gone_after_s is None and start_ticks(press.pid) != self._target.ticks:
+            press = replace(press, gone_after_s=passed_s, ending=self._ending(ask))
+        lost, back_s = self._tally.lost - self._lost, press.back_after_s
         if lost and self._first_lost_at is None:
             self._first_lost_at = now
-        back_s = self.press.back_after_s
-        if back_s is None and lost and tally.answered_at > (self._first_lost_at or now):
-            back_s = tally.answered_at - self._sent_at
+        if lost and back_s is None and self._tally.answered_at > (self._first_lost_at or now):
+            back_s = self._tally.answered_at - self._began_at
         self.press = replace(
-            self.press,
+            press,
             watched_s=passed_s,
-            answered=tally.answered - self._answered,
+            answered=self._tally.answered - self._answered,
             lost=lost,
             back_after_s=back_s,
-            watching=passed_s < _until_s(self.press.gone_after_s, lost, back_s),
+            watching=passed_s < _until_s(press.gone_after_s, lost, back_s),
         )
+
+    def _ending(self, ask: Callable[[], Mapping[str, Any]]) -> str:
+        try:
+            return _ending(self._before, ask())
+        except CannotPress:
+            return ""
 
 
 def _until_s(gone_after_s: float | None, lost: int, back_after_s: float | None) -> float:
