@@ -1,4 +1,8 @@
-"""The real launcher with its real processes, and a real Chromium in front of them."""
+"""The real launcher with its real processes, and a real Chromium in front of them.
+
+There are two demos, one still and one in which the story goes on; the files of each are a group of
+pytest-xdist's, so that they can run at the same time.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ def page(chromium: Browser, demo: Demo) -> Iterator[Page]:
 
 @pytest.fixture(scope="session")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    """One for all tests that look on while it goes on; `test_first_two_minutes.py` is the last."""
+    """One for all tests that look on while it goes on."""
     with running_story(tmp_path_factory.mktemp("story")) as story:
         yield story
 

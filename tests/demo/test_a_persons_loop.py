@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
     from tests.demo.running import Demo
 
-pytestmark = [pytest.mark.demo, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.demo,
+    pytest.mark.timeout(180),
+    pytest.mark.xdist_group("still"),
+]
 
 SHARED_MS, STOPPED_MS = 30_000, 40_000
 # Agents follow a policy within two seconds; the page asks every second.

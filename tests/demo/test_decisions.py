@@ -12,7 +12,11 @@ from tests.browsing import watched
 from tests.demo.people import sign_in
 from tests.demo.running import Demo, eventually
 
-pytestmark = [pytest.mark.demo, pytest.mark.timeout(150)]
+pytestmark = [
+    pytest.mark.demo,
+    pytest.mark.timeout(150),
+    pytest.mark.xdist_group("still"),
+]
 
 PROPOSED_S = 120
 

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from tests.demo.running import Demo
     from tests.demo.story import Story
 
-pytestmark = [pytest.mark.demo, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.demo,
+    pytest.mark.timeout(240),
+    pytest.mark.xdist_group("story"),
+]
 
 PAGES = (
     "/", "/map/", "/map/?view=table&q=node-01", "/gpus/{gpu}/", "/nodes/", "/nodes/node-01/",

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from tests.demo.running import Demo
     from tests.demo.story import Story
 
-pytestmark = [pytest.mark.demo, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.demo,
+    pytest.mark.timeout(240),
+    pytest.mark.xdist_group("story"),
+]
 
 # The story turns sharing on at 0:40; the GPU is watched for 10 s, then a round places the job.
 PLACED_S, AGAIN_S = 90, 90

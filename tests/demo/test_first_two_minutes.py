@@ -6,7 +6,11 @@ import pytest
 
 from tests.demo.story import Story
 
-pytestmark = [pytest.mark.demo, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.demo,
+    pytest.mark.timeout(240),
+    pytest.mark.xdist_group("story"),
+]
 
 
 def test_the_story_shows_its_value_within_two_minutes(story: Story) -> None:
@@ -18,4 +22,3 @@ def test_the_story_shows_its_value_within_two_minutes(story: Story) -> None:
     assert after["freezes_total"] >= 1
     assert after["overloads_held"] >= 1
     assert after["pending_evictions"] == after["waiting"] >= 1
-    story.demo.stop()

@@ -19,7 +19,11 @@ from tests.demo.running import (
     processes_of,
 )
 
-pytestmark = [pytest.mark.demo, pytest.mark.timeout(150)]
+pytestmark = [
+    pytest.mark.demo,
+    pytest.mark.timeout(150),
+    pytest.mark.xdist_group("still"),
+]
 
 
 def test_nobody_else_may_read_sessions_keys_or_logs(demo: Demo) -> None:

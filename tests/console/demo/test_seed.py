@@ -8,6 +8,7 @@ import pytest
 from agents.contention.cluster import build_cluster
 from agents.wire import cluster as cluster_file
 from agents.wire import credentials
+from agents.wire.names import SharingMode
 from console.demo import people, seed
 from console.demo.cluster import (
     CAMPAIGN_PRIORITY,
@@ -16,6 +17,7 @@ from console.demo.cluster import (
     REAL_MODELS,
     REAL_POOL,
 )
+from console.inventory import sharing
 from console.inventory.models import Gpu, Node, Pool
 from console.policies import services as policies
 from console.workloads.models import OfflineJob
@@ -71,6 +73,7 @@ def test_the_pool_of_the_stand_in_gpus_alone_lets_jobs_run_without_xcuda(tmp_pat
     }
     assert allowed.pop(REAL_POOL)
     assert not any(allowed.values())
+    assert {sharing.effective_mode(gpu) for gpu in Gpu.objects.all()} == {SharingMode.OBSERVE}
     careless = OfflineJob.objects.filter(name__startswith=f"{CARELESS_FAMILY}-")
     careful = OfflineJob.objects.filter(name__startswith=f"{CAREFUL_FAMILY}-")
     assert {"LD_PRELOAD" in job.command for job in careless} == {True}
