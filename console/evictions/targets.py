@@ -1,4 +1,4 @@
-"""Whether the GPU that a job is to move to still takes it. Pure."""
+"""Whether the GPU that a job is to move to still takes it."""
 
 from __future__ import annotations
 
