@@ -95,7 +95,7 @@ class Groups:
 
     def create(self, placement_id: str, memory_bytes: int) -> Group:
         """Raises OSError."""
-        group = Group(self.root / f"{PREFIX}{placement_id}")
+        group = self.group(placement_id)
         group.path.mkdir(exist_ok=True)
         if "memory" not in self.lacking:
             (group.path / "memory.high").write_text(str(memory_bytes * HIGH_PERCENT // 100))
@@ -103,6 +103,10 @@ class Groups:
         if "cpu" not in self.lacking:
             (group.path / "cpu.weight").write_text(str(LEAST_WEIGHT))
         return group
+
+    def group(self, placement_id: str) -> Group:
+        """Whether or not it is there."""
+        return Group(self.root / f"{PREFIX}{placement_id}")
 
 
 def delegated(proc: Path = Path("/proc/self")) -> Path:

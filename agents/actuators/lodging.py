@@ -39,9 +39,12 @@ class Lodgings:
         return group.path
 
     def adopt(self, placement_id: str, path: str | None) -> None:
-        """The one that it was started in; `path` None: in none."""
+        """The group that it was started in, `path`; without one, that in which it was to be: an
+        agent that dies amid a start has made it and not said so."""
         if path is not None:
             self._groups[placement_id] = Group(Path(path))
+        elif self._new_groups is not None:
+            self._groups[placement_id] = self._new_groups.group(placement_id)
 
     def is_due(self, now: float) -> bool:
         return not 0.0 <= now - self._looked_at < LOOK_S

@@ -304,10 +304,10 @@ class ProcessRuntime:
         return False
 
     def _ended(self, ended: dict[str, Any], placement_id: str) -> JobFacts:
+        killed = self._lodgings.leave(placement_id)
         if ended["code"] is None:
             condition = Condition.VANISHED if ended["ran"] else Condition.NEVER_RAN
             return JobFacts(condition, why=ended["why"])
-        killed = self._lodgings.leave(placement_id)
         facts = JobFacts(
             Condition.EXITED,
             exit_code=ended["code"],

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from agents.actuators.cgroup import Groups
 from agents.wire.names import EventKind
 from tests.agents.actuators.conftest import Bench
 from tests.agents.cast import PROFILE, Stage, desired, placement
@@ -30,6 +31,8 @@ def short_id(number: int) -> str:
 
 def main(folder: Path, number: int, is_last: bool) -> None:
     bench = Bench(folder)
+    if (folder / "groups").exists():
+        bench.new_runtime(groups=Groups(Path((folder / "groups").read_text())))
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     stage = Stage(folder / "state", time.monotonic(), bench.runtime)

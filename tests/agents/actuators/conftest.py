@@ -25,8 +25,10 @@ class Bench:
         self.server = Server(folder / "mps")
         self.runtime = self.new_runtime()
 
-    def new_runtime(self, clients=None, **xcuda):
-        settings = ProcessSettings(self.folder / "jobs", xcuda=self.settings(**xcuda))
+    def new_runtime(self, clients=None, groups=None, **xcuda):
+        settings = ProcessSettings(
+            self.folder / "jobs", xcuda=self.settings(**xcuda), groups=groups, memory_bytes=1 << 32
+        )
         self.runtime = ProcessRuntime(settings, {0: "GPU-0", 1: "GPU-1"}, clients)
         return self.runtime
 

@@ -111,6 +111,16 @@ def test_the_next_agent_finds_the_group_whatever_its_settings_are(lodger, tmp_pa
     assert heir.observe(PLACEMENT_ID, LATER + 1).host_memory_short
 
 
+def test_a_group_that_an_agent_made_before_it_died_goes_with_the_next(lodger):
+    lodger.runtime._lodgings.create(PLACEMENT_ID)
+    fill(lodger.group, cgroup_events="populated 0\n")
+
+    lodger.runtime.adopt(SLEEPER)
+
+    assert lodger.observe(0.0).condition is Condition.NEVER_RAN
+    assert not lodger.group.exists()
+
+
 def test_a_group_that_cannot_be_entered_is_no_job(tmp_path):
     root = stand_in(tmp_path / "muxflow")
     lodger = Lodger(tmp_path, root)
