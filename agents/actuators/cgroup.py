@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from errno import EACCES, EBUSY
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -76,25 +77,26 @@ class Groups:
     """The subtree in which this agent may make groups."""
 
     def __init__(self, root: Path) -> None:
-        """Raises NoGroups. What is `lacking` of the controllers is lacking of the limits."""
+        """Writes nothing before the first job. What is `lacking` of the controllers is lacking of
+        the limits. Raises NoGroups."""
         self.root = root
         try:
             offered = (root / "cgroup.controllers").read_text().split()
             if not os.access(root, os.W_OK):
-                raise PermissionError(13, "Permission denied")
-            had = [name for name in WANTED if name in offered]
-            if had:
-                steps = " ".join(f"+{name}" for name in had)
-                (root / "cgroup.subtree_control").write_text(steps)
+                raise PermissionError(EACCES, os.strerror(EACCES))
+            if (root / "cgroup.procs").read_text():
+                raise OSError(EBUSY, os.strerror(EBUSY))
         except OSError as error:
             raise NoGroups(
                 f"no groups for jobs can be made in {root} ({error.strerror}): it must be a group"
                 " of version 2 that is delegated to this agent, without processes of its own"
             ) from error
-        self.lacking = tuple(name for name in WANTED if name not in had)
+        self.lacking = tuple(name for name in WANTED if name not in offered)
 
     def create(self, placement_id: str, memory_bytes: int) -> Group:
         """Raises OSError."""
+        if given := [f"+{name}" for name in WANTED if name not in self.lacking]:
+            (self.root / "cgroup.subtree_control").write_text(" ".join(given))
         group = self.group(placement_id)
         group.path.mkdir(exist_ok=True)
         if "memory" not in self.lacking:

@@ -24,6 +24,21 @@ def test_a_job_begins_to_be_held_back_before_it_is_killed(root):
     assert (root / "cgroup.subtree_control").read_text() == "+memory +cpu"
 
 
+def test_nothing_is_written_before_there_is_a_job(root):
+    before = sorted(root.iterdir())
+
+    Groups(root)
+
+    assert sorted(root.iterdir()) == before
+
+
+def test_a_group_with_processes_of_its_own_can_give_nothing_on(root):
+    (root / "cgroup.procs").write_text("4711\n")
+
+    with pytest.raises(NoGroups, match="without processes of its own"):
+        Groups(root)
+
+
 def test_what_the_kernel_can_drop_by_itself_is_not_held(root):
     group = Groups(root).create("p1", 10 * GIB)
     fill(group.path)

@@ -23,6 +23,7 @@ FILES = {
 def stand_in(folder: Path, controllers: str = "cpuset cpu io memory pids") -> Path:
     folder.mkdir()
     (folder / "cgroup.controllers").write_text(f"{controllers}\n")
+    (folder / "cgroup.procs").write_text("")
     return folder
 
 
