@@ -186,7 +186,8 @@ def test_a_job_that_escapes_its_limits_is_stopped_and_named(play, way, monkeypat
     )
     play.stage.healthy()
     play.stage.order(desired(escaped, generation=2))
-    play.clients.known.add(play.until(lambda: play.guest and play.guest.facts.pid))
+    play.until(lambda: play.guest and play.guest.record.started)
+    play.clients.known.add(play.guest.facts.pid)
 
     ended = play.ended()
 
