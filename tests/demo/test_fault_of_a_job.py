@@ -28,7 +28,7 @@ pytestmark = [
 
 # The story turns sharing on at 0:40; the GPU is watched for 10 s, then a round places the job.
 PLACED_S, AGAIN_S = 90, 90
-WATCHED_MS, RECOVERED_MS = 15_000, 45_000
+PRESSED_MS, WATCHED_MS, RECOVERED_MS = 20_000, 15_000, 45_000
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_a_press_while_nothing_runs_says_so_and_the_next_job_comes(
     """After the fault the GPU takes no work until online has settled."""
     if not is_running(story.demo, CARELESS_FAMILY):
         newcomer.goto("/demo/sigterm/")
-        button(newcomer, "without").click()
+        button(newcomer, "without").click(timeout=PRESSED_MS)
         expect(newcomer.locator("body")).to_contain_text(
             re.compile("No job without xCUDA runs|The last one is not over yet|does not answer yet")
         )
@@ -79,12 +79,12 @@ def press(page: Page, demo: Demo, how: str, family: str) -> None:
 
     def is_pressed() -> bool:
         page.goto("/")
-        button(page, how).click()
+        button(page, how).click(timeout=PRESSED_MS)
         page.wait_for_load_state()
         return page.url.endswith("/demo/sigterm/")
 
     eventually(lambda: is_running(demo, family), PLACED_S, f"a {family} runs on node-17")
-    eventually(is_pressed, 20, "the signal is sent")
+    eventually(is_pressed, PRESSED_MS / 1_000, "the signal is sent")
 
 
 def button(page: Page, how: str) -> Locator:
