@@ -145,8 +145,9 @@ class Site:
         return self.stage.node._orders
 
     def _note_start(self) -> None:
-        if not self.orders.lease_left_s(now := time.monotonic()):
-            self.unleased.append(now)
+        """By the time of its tick: how long the disk takes for the intent is not its choice."""
+        if not self.orders.lease_left_s(self.stage.now):
+            self.unleased.append(self.stage.now)
 
     async def _beat(self) -> None:
         tick = 0

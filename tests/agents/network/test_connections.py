@@ -92,7 +92,12 @@ async def test_a_node_that_cannot_send_keeps_no_more_than_the_latest(it, monkeyp
     await until(lambda: not it.site.link.is_up)
     outbox, offered, waiting = it.site.stage.node.outbox, [], []
     offer = outbox.offer
-    monkeypatch.setattr(outbox, "offer", lambda it: (offered.append(it), offer(it)))
+
+    def noted(telemetry):
+        offered.append(telemetry)
+        offer(telemetry)
+
+    monkeypatch.setattr(outbox, "offer", noted)
     await until(lambda: len(offered) > 3)
     while (message := outbox.take(it.site.stage.now)) is not None:
         waiting.append(message)
