@@ -46,6 +46,8 @@ class Guard:
         self.switched_off = False
         # What MPS says of offline work here, see `mps.warden`.
         self.terms = Terms()
+        # Why this node can run no job more, whichever its GPU; "" while it can.
+        self.no_room = ""
         self.reading: GpuReading | None = None
         # Short-term SM activity of the online side, as duty follows it.
         self.online_sm_percent: float | None = None
@@ -89,7 +91,7 @@ class Guard:
     @property
     def unshareable(self) -> str:
         """The fact that forbids to share it, "" when none does."""
-        return self.gpu.inventory.unshareable_fact or self.terms.unshareable
+        return self.gpu.inventory.unshareable_fact or self.terms.unshareable or self.no_room
 
     @property
     def disabled(self) -> bool:

@@ -241,8 +241,10 @@ class NodeAgent:
 
     def decide(self, now: float, switch: Switch) -> None:
         """Closes the second: verdicts, what should run, telemetry, status."""
+        no_room = self._runtime.why_no_room()
         for each in self._guards.values():
             each.switched_off = switch.covers(each.gpu.inventory.uuid)
+            each.no_room = no_room
             each.close_second()
             with self._contained():
                 self._look_at_mps(each, now)

@@ -121,6 +121,9 @@ class Runtime(Protocol):
 
     def limits(self, placement_id: str) -> Limits: ...
 
+    def why_no_room(self) -> str:
+        """Why no job more can be started here, "" when one can; asked once a second."""
+
     def beat(self) -> None:
         """The agent is alive; called several times a second. Jobs are slowed, then held, without
         it."""

@@ -60,6 +60,10 @@ class Lodgings:
             held |= self._resident({one: roots[one] for one in roots.keys() - groups.keys()})
         self._pressure = pressure.step(self._pressure, groups, held, host, now)
 
+    def why_full(self) -> str:
+        """Why the host has no room for another job, "" when it has."""
+        return pressure.host_short(memory.host_memory(self._proc))
+
     def why_leave(self, placement_id: str) -> str:
         """Why the job must go for the sake of host memory, "" when it need not."""
         return self._pressure.must_go.get(placement_id, "")

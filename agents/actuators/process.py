@@ -171,6 +171,9 @@ class ProcessRuntime:
             if placement_id in self._placements
         }
 
+    def why_no_room(self) -> str:
+        return self._lodgings.why_full()
+
     def beat(self) -> None:
         if self._leashes is not None:
             self._leashes.beat()

@@ -61,6 +61,9 @@ class SimulatedRuntime:
     def limits(self, placement_id: str) -> Limits:
         return self._limits.get(placement_id, Limits())
 
+    def why_no_room(self) -> str:
+        return ""
+
     def beat(self) -> None: ...
 
     def set_duty(self, placement_id: str, percent: float) -> None:

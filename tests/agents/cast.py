@@ -135,6 +135,7 @@ class Jobs:
     dies_of: frozenset[str] = frozenset({"sigterm", "kill"})
     left_frozen: bool = False
     beats: int = 0
+    no_room: str = ""
 
     def start(self, placement: DesiredPlacement) -> None:
         self.asked.append("start")
@@ -150,6 +151,9 @@ class Jobs:
 
     def limits(self, placement_id: str) -> Limits:
         return Limits(sm_share_percent=40.0)
+
+    def why_no_room(self) -> str:
+        return self.no_room
 
     def beat(self) -> None:
         self.beats += 1

@@ -112,6 +112,20 @@ def test_a_busy_gpu_takes_no_new_work(stage):
     assert stage.jobs.asked == []
 
 
+def test_a_host_that_is_short_of_memory_takes_no_new_work_and_says_so(stage):
+    stage.healthy()
+    stage.jobs.no_room = "the host has 2.0 GiB of 64.0 GiB memory left"
+    stage.order(desired(placement(), generation=2))
+    stage.run(2)
+    assert "start" not in stage.jobs.asked
+    assert {gpu.unshareable_fact for gpu in stage.status.gpus} == {stage.jobs.no_room}
+
+    stage.jobs.no_room = ""
+    stage.run(2)
+
+    assert "start" in stage.jobs.asked
+
+
 def test_a_job_that_was_told_to_stop_before_it_began_never_begins(stage):
     stage.healthy()
     stage.order(desired(placement(stop=STOP), generation=2))

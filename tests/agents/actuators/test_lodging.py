@@ -155,6 +155,7 @@ def test_without_groups_the_host_alone_is_watched(tmp_path):
 
     assert "of the jobs here this one holds most" in lodgings.why_leave("a")
     assert lodgings.why_leave("b") == lodgings.why_leave("c") == ""
+    assert lodgings.why_full() == "the host has 0.0 GiB of 1.0 GiB memory left"
 
 
 def test_on_the_kernels_own_groups_everything_of_a_job_is_in_its_group_and_goes_with_it(tmp_path):
