@@ -115,6 +115,7 @@ def test_a_busy_gpu_takes_no_new_work(stage):
 def test_a_host_that_is_short_of_memory_takes_no_new_work_and_says_so(stage):
     stage.healthy()
     stage.jobs.no_room = "the host has 2.0 GiB of 64.0 GiB memory left"
+    stage.run(1)
     stage.order(desired(placement(), generation=2))
     stage.run(2)
     assert "start" not in stage.jobs.asked
