@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from agents.collectors.base import GpuReading, Origin
+from agents.collectors.base import SET_BY_HAND, GpuReading, Origin
 from agents.duty import short_term
 from agents.mps.warden import Terms
 from agents.sysmonitor import crossings, machine, monitor, signals
@@ -170,6 +170,14 @@ class Guard:
     def worst(self) -> Reading:
         """The worst values of the second that was closed last, in policy units."""
         return signals.reading(self._worst, self.gpu.facts, self._slo_p99_ms)
+
+    @property
+    def throttled_by(self) -> str | None:
+        """As `Facts.throttled_by`."""
+        told = None if self.reading is None else self.reading.throttled
+        if told is None:
+            return None
+        return ", ".join(reason for reason in told if reason != SET_BY_HAND)
 
     def calm(self) -> bool:
         return self.policy is not None and machine.calm(self.monitor, self.policy)

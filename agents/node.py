@@ -406,6 +406,7 @@ class NodeAgent:
             disabled_by_person=each.disabled,
             disable_reason="" if target is None else target.disabled_reason,
             mps_fault=each.terms.fault,
+            throttled_by=each.throttled_by,
             host_memory_short="" if guest is None else guest.facts.host_memory_short,
         )
 

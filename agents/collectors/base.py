@@ -15,6 +15,8 @@ from agents.sysmonitor.signals import Values
 from agents.wire.names import SIGNALS, Signal
 
 NOTHING: Final[Values] = (None,) * len(SIGNALS)
+# The one reason for a low clock that says nothing of the card's load.
+SET_BY_HAND: Final = "clocks set by an administrator"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from agents.collectors import numbers
 from agents.collectors.attribution import Client
-from agents.collectors.base import Finding, Findings, Unavailable, values_of
+from agents.collectors.base import SET_BY_HAND, Finding, Findings, Unavailable, values_of
 from agents.collectors.card import Card
 from agents.sysmonitor.signals import POSITIONS, xid_gravity
 from agents.wire.names import SIGNALS, Signal
@@ -53,7 +53,7 @@ ADVICE: Final = {
 RETRY_S: Final = 5.0
 XID_EVENT: Final = 0x8
 MOST_EVENTS: Final = 64
-# The reasons of a low clock are for people; they need not be as fresh as a signal.
+# The reasons of a low clock need not be as fresh as a signal, unless it has fallen since.
 THROTTLE_S: Final = 1.0
 SM_CLOCK, GPU_SENSOR, PCIE_RX = 1, 0, 1
 MEMORY_V2: Final = 0x02000028
@@ -66,7 +66,7 @@ THROTTLES: Final = (
     (0x20, "software thermal slowdown"),
     (0x40, "hardware thermal slowdown"),
     (0x80, "power brake"),
-    (0x2, "clocks set by an administrator"),
+    (0x2, SET_BY_HAND),
 )
 TEMPERATURE_FORMS: Final = (
     ("nvmlDeviceGetTemperatureV", GPU_SENSOR),
@@ -99,6 +99,7 @@ class Device:
     refused: dict[str, str] = field(default_factory=dict)
     throttled: tuple[str, ...] | None = None
     throttled_at: float | None = None
+    throttled_mhz: float | None = None
 
 
 class Trouble(Exception):
@@ -318,10 +319,18 @@ class SignalSource:
             Signal.POWER, nvml.ask(device, "nvmlDeviceGetPowerUsage"), 1e-3
         )
         values[_XID] = numbers.within(Signal.XID, xid)
-        if device.throttled_at is None or not 0.0 <= now - device.throttled_at < THROTTLE_S:
-            device.throttled_at = now
+        if _is_due(device, values[_CLOCK], now):
+            device.throttled_at, device.throttled_mhz = now, values[_CLOCK]
             device.throttled = throttled(nvml.first_of(device, *THROTTLE_FORMS))
         return Finding(tuple(values), _reasons(device), device.throttled)
+
+
+def _is_due(device: Device, clock_mhz: float | None, now: float) -> bool:
+    """Whether to ask why the clock is low: once in a while, and at once when it has fallen."""
+    if device.throttled_at is None or not 0.0 <= now - device.throttled_at < THROTTLE_S:
+        return True
+    before_mhz = device.throttled_mhz
+    return clock_mhz is not None and (before_mhz is None or clock_mhz < before_mhz)
 
 
 # The call whose refusal explains a missing signal.

@@ -38,7 +38,7 @@ class ProcessView(msgspec.Struct, frozen=True):
 
 class GpuView(msgspec.Struct, frozen=True):
     """One GPU. `since` is Unix time; `headroom_percent` the distance to the nearest threshold.
-    `processes` None: nobody can list them."""
+    `processes` None: nobody can list them. `throttled`: why its clock is lowered."""
 
     index: int
     uuid: str
@@ -54,6 +54,7 @@ class GpuView(msgspec.Struct, frozen=True):
     degraded: tuple[Signal, ...]
     signals: tuple[SignalView, ...]
     processes: tuple[ProcessView, ...] | None = None
+    throttled: tuple[str, ...] = ()
 
 
 class SourceView(msgspec.Struct, frozen=True):

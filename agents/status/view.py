@@ -76,6 +76,7 @@ def gpu(guard: Guard, now: float, wall: float) -> GpuView:
         guard.degraded,
         () if guard.reading is None else _signals(guard.reading, now),
         None if guard.reading is None else _processes(guard.reading),
+        () if guard.reading is None else guard.reading.throttled or (),
     )
 
 

@@ -88,6 +88,8 @@ def _gpu(gpu: GpuView, wall: float) -> Iterator[str]:
         yield f"    {'headroom':17} {gpu.headroom_percent:.0f} % ({gpu.nearest_signal})"
     if gpu.degraded:
         yield f"    {'degraded':17} missing {', '.join(gpu.degraded)}"
+    if gpu.throttled:
+        yield f"    {'clock lowered by':17} {', '.join(gpu.throttled)}"
     for signal in gpu.signals:
         yield f"    {signal.signal:17} {_signal(signal)}"
     for process in gpu.processes or ():

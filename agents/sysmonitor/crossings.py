@@ -38,7 +38,12 @@ def crossings(sample: Reading, policy: AgentPolicy, facts: Facts) -> Iterator[Ca
     for signal, threshold in judged(sample, policy, facts):
         value, limit = sample.get(signal), limit_of(signal, threshold, policy)
         if value is not None and beyond(signal, value, limit):
-            yield explain(signal, value, limit, "is {beyond} its limit")
+            cause = explain(signal, value, limit, "is {beyond} its limit")
+            yield _because(cause, facts.throttled_by) if signal is Signal.SM_CLOCK else cause
+
+
+def _because(cause: Cause, reason: str | None) -> Cause:
+    return cause._replace(why=f"{cause.why}: {reason}") if reason else cause
 
 
 def worst_of(crossed: Iterable[Cause]) -> Cause | None:
@@ -90,9 +95,14 @@ def judged(
 ) -> Iterator[tuple[Signal, Threshold]]:
     """The thresholds that mean something on this GPU now."""
     for signal, threshold in _thresholds(policy):
-        beside_online = facts.online_present or signal not in CONTENTION
-        if beside_online and sample.could_have(signal):
+        if sample.could_have(signal) and _holds(signal, facts):
             yield signal, threshold
+
+
+def _holds(signal: Signal, facts: Facts) -> bool:
+    if signal is Signal.SM_CLOCK and facts.throttled_by == "":
+        return False
+    return facts.online_present or signal not in CONTENTION
 
 
 def _thresholds(policy: AgentPolicy) -> Iterable[tuple[Signal, Threshold]]:

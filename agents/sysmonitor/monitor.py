@@ -23,7 +23,9 @@ class Facts:
     been true and turns false. `mps_fault`: how clients of the GPU were hit, "" when none was.
     `host_memory_short`: why the job must go for the sake of the host's memory, "" when it need
     not. `memory_is_new`: the memory of this sample was read after that of the one before, not
-    shown again because its source is late.
+    shown again because its source is late. `throttled_by`: why the SM clock is lowered; "" by
+    nothing that tells of load or heat (the card idles, a person set its clocks), None when nobody
+    can say.
     """
 
     offline_present: bool = False
@@ -34,6 +36,7 @@ class Facts:
     mps_fault: str = ""
     host_memory_short: str = ""
     memory_is_new: bool = True
+    throttled_by: str | None = None
 
 
 class Monitor(msgspec.Struct, frozen=True):
@@ -43,8 +46,8 @@ class Monitor(msgspec.Struct, frozen=True):
     offline work of the GPU frozen, also work that starts now. `origin` is the state that GUARDED
     goes back to, `cause` the signal it guards against (None: a fault, or nothing could be read).
     `cooldown_s` is the last cool-down given. `faulty`: the last wire sample told of a fault that
-    reaches every client. `reserve_sample` is the first of two local samples
-    over the memory reserve; it and `held` never bear on a wire decision.
+    reaches every client. `reserve_sample` is the first of two local samples over the memory
+    reserve; it and `held` never bear on a wire decision.
     """
 
     state: GpuState = GpuState.INIT

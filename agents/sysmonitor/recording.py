@@ -29,6 +29,7 @@ class FactBit(IntFlag):
     DISABLED = 8
     MPS_FAULT = 16
     HOST_MEMORY_SHORT = 32
+    NOT_THROTTLED = 64
 
 
 def coded(facts: Facts) -> int:
@@ -40,6 +41,7 @@ def coded(facts: Facts) -> int:
         FactBit.DISABLED: facts.disabled_by_person,
         FactBit.MPS_FAULT: facts.mps_fault,
         FactBit.HOST_MEMORY_SHORT: facts.host_memory_short,
+        FactBit.NOT_THROTTLED: facts.throttled_by == "",
     }
     return sum(bit for bit, true in told.items() if true)
 
@@ -53,6 +55,7 @@ def facts_of(code: int) -> Facts:
         disabled_by_person=FactBit.DISABLED in bits,
         mps_fault=RECORDED if FactBit.MPS_FAULT in bits else "",
         host_memory_short=RECORDED if FactBit.HOST_MEMORY_SHORT in bits else "",
+        throttled_by="" if FactBit.NOT_THROTTLED in bits else None,
     )
 
 
@@ -91,8 +94,6 @@ def _local(event: Event, clock_s: float, slo_p99_ms: float | None) -> LocalEvent
     return LocalEvent(clock_s, samples, facts_of(event.data["facts"]))
 
 
-def _wire(
-    sample: GpuSample, clock_s: float, gpu: GpuFacts, slo_p99_ms: float | None
-) -> WireSample:
+def _wire(sample: GpuSample, clock_s: float, gpu: GpuFacts, slo_p99_ms: float | None) -> WireSample:
     last, worst = (reading(values, gpu, slo_p99_ms) for values in (sample.last, sample.worst))
     return WireSample(clock_s, last, worst, facts_of(sample.facts))

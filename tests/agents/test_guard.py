@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.collectors.base import GpuReading, Origin
+from agents.collectors.base import SET_BY_HAND, GpuReading, Origin
 from agents.guard import Gpu, Guard
 from agents.sysmonitor.monitor import ActionKind, Facts, Monitor
 from agents.wire.messages import GpuInventory
@@ -61,6 +61,20 @@ def test_online_activity_of_a_second_without_a_sample_is_unknown(guard):
     guard.close_second()
     guard.close_second()
     assert guard.online_sm_percent is None
+
+
+@pytest.mark.parametrize(
+    ("told", "by"),
+    [
+        (None, None),
+        ((), ""),
+        ((SET_BY_HAND,), ""),
+        (("power cap", SET_BY_HAND, "power brake"), "power cap, power brake"),
+    ],
+)
+def test_clocks_that_a_person_has_set_are_not_throttled(guard, told, by):
+    guard.take(GpuReading(0, values(), throttled=told), 10.0)
+    assert guard.throttled_by == by
 
 
 def test_the_same_orders_again_do_not_start_a_dwell_anew(guard):

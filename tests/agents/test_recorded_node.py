@@ -24,7 +24,7 @@ from agents.wire.messages import DesiredGpu, Event, EventBatch, Telemetry
 from agents.wire.names import EventKind, Origin, SharingMode, Signal
 from tests.agents.cast import MEMORY, POLICY, Stage, desired, placement
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(60)]
 
 QUIET = {Signal.SM_ACTIVITY: 20.0, Signal.MEMORY: 0.25 * MEMORY}
 OVER_SM = QUIET | {Signal.SM_ACTIVITY: 97.0}
@@ -107,6 +107,7 @@ class Watched(Stage):
         new = [it for it in events if it.seq > self.newest]
         self.newest = max([self.newest, *(it.seq for it in new)])
         self.lives[-1].events += new
+        self.node.outbox.acknowledge(self.newest)
         self.events += new
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Final
 
 from agents.sysmonitor.monitor import Facts
@@ -39,6 +39,8 @@ CONTENTION: Final = {
     Signal.PCIE_RX,
 }
 LONGEST_STEP_S: Final = 2.0
+# No dwell is nearly as long, so nobody need look back further.
+LONGEST_DWELL_N: Final = 60
 FAULT_XIDS: Final = {13, 31, 94}
 HARDWARE_XIDS: Final = {48, 62, 64, 74, 79, 95, 119, 120, 140, 143}
 
@@ -125,7 +127,7 @@ class Law:
         if signal is Signal.ONLINE_P99:
             return self.slo_ms is not None and shown.numbers[Signal.ONLINE_QPS] != 0.0
         if signal is Signal.SM_CLOCK:
-            return is_busy(shown)
+            return is_busy(shown) and facts.throttled_by != ""
         return True
 
     def _level(self, shown: Shown, signal: Signal) -> Level | None:
@@ -310,11 +312,12 @@ class Law:
 
     def _back(self, signal: Signal, since: int) -> Iterator[Second]:
         """The seconds in which it was judged without a break, newest first."""
-        return takewhile(lambda it: signal in it.last, reversed(self._seconds[since:]))
+        newest_first = (self._seconds[at] for at in range(len(self._seconds) - 1, since - 1, -1))
+        return takewhile(lambda it: signal in it.last, newest_first)
 
     def _run(self, signal: Signal, since: int, true: Callable[[Second], bool]) -> tuple[int, float]:
         """How many seconds in a row, and how long from the first of them to the last."""
-        run = list(takewhile(true, self._back(signal, since)))
+        run = list(islice(takewhile(true, self._back(signal, since)), LONGEST_DWELL_N))
         return len(run), sum(it.step_s for it in run[:-1])
 
     def _is_cut_off(self) -> bool:

@@ -118,6 +118,15 @@ def test_a_lower_clock_is_a_worse_one():
     assert bench.monitor.cause is Signal.SM_CLOCK
 
 
+def test_a_low_clock_that_the_driver_has_no_reason_for_is_no_limit_crossed():
+    bench = healthy()
+    bench.facts = dataclasses.replace(SHARED, throttled_by="")
+    assert bench.run(10, sm_clock=0.5 * 1_410.0).done == []
+    bench.facts = dataclasses.replace(SHARED, throttled_by="power cap")
+    bench.run(1, sm_clock=0.5 * 1_410.0)
+    assert bench.monitor.why.endswith("under its limit, 65 % of its maximum: power cap")
+
+
 def test_nothing_is_frozen_where_nothing_runs_offline():
     bench = healthy()
     bench.facts = ALONE

@@ -99,7 +99,7 @@ class Watch(RuleBasedStateMachine):
     def overload(self, signal: Signal, ticks: int) -> None:
         self.show(Telling({signal: Level.OVER}), ticks)
 
-    @rule(signal=st.sampled_from(OVERLOADS), times=st.integers(1, 4), ticks=st.integers(0, 120))
+    @rule(signal=st.sampled_from(OVERLOADS), times=st.integers(1, 3), ticks=st.integers(0, 90))
     def evict(self, signal: Signal, times: int, ticks: int) -> None:
         """Whole stories: a job, an overload that goes on, memory that returns, and some rest."""
         for _ in range(times):
@@ -159,6 +159,11 @@ class Watch(RuleBasedStateMachine):
     @rule(fault=st.sampled_from(FAULTS))
     def fault(self, fault: dict[str, str]) -> None:
         self.change(**{"mps_fault": "", "host_memory_short": ""} | fault)
+
+    @rule(reason=st.sampled_from([None, "power cap", ""]))
+    def lower_the_clock(self, reason: str | None) -> None:
+        """The driver has a reason for a low clock, has none, or does not say."""
+        self.change(throttled_by=reason)
 
     @rule(disabled=st.booleans())
     def switch(self, disabled: bool) -> None:
@@ -259,8 +264,14 @@ class Watch(RuleBasedStateMachine):
         assert (there.state, there.dwells) == (here.state, here.dwells)
 
 
+def is_thorough() -> bool:
+    return settings.default.max_examples > 100
+
+
+# Explaining a failure takes far longer than finding it.
 Watch.TestCase.settings = settings(
+    max_examples=settings.default.max_examples if is_thorough() else 25,
     stateful_step_count=25,
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
 )
-TestGuardKeepsTheLaw = pytest.mark.thorough(Watch.TestCase)
+TestGuardKeepsTheLaw = pytest.mark.thorough(pytest.mark.timeout(60)(Watch.TestCase))
