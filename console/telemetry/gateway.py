@@ -116,11 +116,17 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def disconnect(self, code: int) -> None:
         hub.detach(self.node_id, self)
-        if self._worker is not None:
-            self._worker.cancel()
-            await asyncio.gather(self._worker, return_exceptions=True)
+        await self._end_service()
+
+    async def _end_service(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.cancel()
+            await asyncio.gather(worker, return_exceptions=True)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        if self._worker is None:  # turned away before
+            return
         message = await self._decoded(bytes_data)
         if message is None:
             return
@@ -150,7 +156,8 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         except codec.WireError as error:
             if self._welcomed or self._hello is not None:
                 self._refuse("message: not of this protocol", error)
-            else:  # it stands where the hello should: the agent is told, instead of a deadline
+            else:  # it stands where the hello should
+                await self._end_service()
                 await self._turn_away(4400, str(error))
             return None
         if not self._welcomed and not isinstance(message, Hello):

@@ -278,10 +278,12 @@ async def test_what_comes_before_the_hello_is_counted_and_costs_nothing_else(dia
 async def test_a_hello_that_cannot_be_read_is_refused_with_the_reason(dial, mangled, why):
     node = await in_database(cast.node)()
     socket, _ = await dial()
-    await socket.send(mangled(codec.encode(hello(node))))
+    for _ in range(2):  # the second finds nobody
+        await socket.send(mangled(codec.encode(hello(node))))
     code, reason = await socket.closing()
     assert code == 4400
     assert why in reason
+    assert await socket.receive_nothing()
 
 
 async def test_events_are_not_stored_while_some_before_them_are_missing(connect, hub):
