@@ -135,6 +135,11 @@ class JobPage:
         return faults.of_job(self.job)
 
     @property
+    def last_caused(self) -> Told | None:
+        """The newest fault that a process of it was the first of."""
+        return next((told for told in self.faults if told.fault.job_id == self.job.pk), None)
+
+    @property
     def coverage(self) -> Coverage | None:
         """Of the placement that is not over; None without one."""
         if self.live is None:

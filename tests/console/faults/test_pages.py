@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from console import figures
 from console.accounts.models import Role
@@ -114,6 +115,19 @@ def test_every_page_of_what_was_in_a_fault_leads_to_it(client, gpu, monkeypatch)
         page = client.get(reverse(name, args=[of])).content.decode()
         assert address in page, name
         assert figures.quantity(4.3, "s", 1) in page, name
+
+
+def test_a_held_job_says_which_fault_it_is_held_for(client, gpu):
+    now = timezone.now()
+    caused = cast.tell(gpu, 1, now=now)
+    cast.tell(
+        gpu, 2, now=now, first=cast.online(gpu), others=[cast.offline(gpu)], why="not its own"
+    )
+    page = client.get(reverse("job", args=[caused.job_id])).content.decode()
+    note = page.split('role="status"')[1].split("</p>")[0]
+    assert "after 1 fault<" in note
+    assert caused.why in note
+    assert "not its own" not in note
 
 
 def test_many_faults_cost_a_page_no_more_queries(client, gpu, django_assert_num_queries):

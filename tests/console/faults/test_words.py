@@ -21,7 +21,7 @@ JOB, RANK, ADS = (
             JOB, "the log", 700, (RANK,),
             "resnet-31 faulted first (code 700, named by the log); search-rank was hit by it.",
         ),
-        (None, "", None, (), "Who faulted first is not known; nobody else was on the GPU."),
+        (None, "", None, (), "Who faulted first is not known; nobody else was hit by it."),
         (
             JOB, "", None, (Process(9, "unknown"), RANK, ADS, Process(None, "unknown")),
             "resnet-31 faulted first; search-rank, ads and 2 others were hit by it.",
@@ -38,4 +38,4 @@ def test_an_outcome_that_is_not_known_is_not_called_a_recovery():
     assert words.outcome(State.RECOVERED, 3.2).startswith("Online was back after")
     assert words.outcome(State.RECOVERING, None) == "The node is recovering"
     assert words.outcome(State.NOT_RECOVERED, None) == "Online did not come back by itself"
-    assert words.outcome(State.OVER, None) == "No online process was there"
+    assert words.outcome(State.OVER, None) == "No online process was hit"
