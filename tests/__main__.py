@@ -30,7 +30,8 @@ REPORTS = ROOT / "var" / "test"
 # A node as it is: real processes, sockets and daemons, and the C library, built here with gcc.
 NODE = (
     *("tests/agents/actuators", "tests/agents/mps", "tests/agents/stub", "tests/agents/xcuda"),
-    *("tests/agents/test_agent_killed.py", "tests/agents/test_fleet.py"),
+    *("tests/agents/test_agent_killed.py", "tests/agents/test_console_stopped.py"),
+    "tests/agents/test_fleet.py",
     *("tests/agents/test_host.py", "tests/agents/test_link.py", "tests/agents/test_xcuda_node.py"),
     *("tests/agents/network/test_messages.py", "tests/agents/network/test_connections.py"),
     *("tests/agents/network/test_random.py", "tests/agents/network/test_namespaces.py"),

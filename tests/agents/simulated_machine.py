@@ -88,7 +88,7 @@ class SimulatedMachine(Runner):
         return agent
 
     def block(self, placement_id: str) -> ControlBlock | None:
-        """The job's, once it is there."""
+        """A job's, once it is there."""
         with contextlib.suppress(BlockError):
             return ControlBlock(self.folder / "state" / "jobs" / placement_id / "xcuda")
         return None

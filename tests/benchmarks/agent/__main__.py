@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.agents.simulated_node import simulated_node
 from tests.agents.xcuda.running import BUILD, build
 from tests.benchmarks.agent import cost, reactions
-from tests.benchmarks.agent.rig import rig
 from tests.benchmarks.report import Goal, show
 
 GOALS = (
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 async def measure(folder: Path, chosen: argparse.Namespace) -> Mapping[str, Any]:
-    async with rig(folder, chosen.gpus) as node:
+    async with simulated_node(folder, chosen.gpus) as node:
         await node.share()
         watching = await cost.core_ratio(node, chosen.windows, chosen.window_s)
         children = await cost.children_core_ratio(node, 2 * chosen.window_s)

@@ -8,23 +8,23 @@ import time
 from pathlib import Path
 from statistics import median
 
-from tests.benchmarks.agent.rig import Rig
+from tests.agents.simulated_node import SimulatedNode
 
 
-async def core_ratio(rig: Rig, windows: int, window_s: float) -> float:
+async def core_ratio(node: SimulatedNode, windows: int, window_s: float) -> float:
     """CPU time over time; the median of the windows."""
-    return median([await _window(rig.agent_pid, window_s) for _ in range(windows)])
+    return median([await _window(node.agent.pid, window_s) for _ in range(windows)])
 
 
-async def children_core_ratio(rig: Rig, window_s: float) -> float:
+async def children_core_ratio(node: SimulatedNode, window_s: float) -> float:
     """Of the programs that it starts and waits for: questions to the MPS daemons."""
-    before, began = _children_s(rig.agent_pid), time.monotonic()
+    before, began = _children_s(node.agent.pid), time.monotonic()
     await asyncio.sleep(window_s)
-    return (_children_s(rig.agent_pid) - before) / (time.monotonic() - began)
+    return (_children_s(node.agent.pid) - before) / (time.monotonic() - began)
 
 
-def rss_mib(rig: Rig) -> float:
-    lines = Path(f"/proc/{rig.agent_pid}/status").read_text().splitlines()
+def rss_mib(node: SimulatedNode) -> float:
+    lines = Path(f"/proc/{node.agent.pid}/status").read_text().splitlines()
     (resident,) = (line.split()[1] for line in lines if line.startswith("VmRSS:"))
     return int(resident) / 1024
 

@@ -14,7 +14,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from tests.benchmarks.agent.rig import Rig, until
+from tests.agents.simulated_node import SimulatedNode, until
 
 NS_PER_MS = 1e6
 # Twice the time between two samples: a rise falls anywhere between them.
@@ -40,10 +40,10 @@ class Times:
             to.append((seen_ns - sampled_ns) / NS_PER_MS)
 
 
-async def measure(rig: Rig, rises: int, evictions: int, seed: int) -> dict[str, object]:
+async def measure(node: SimulatedNode, rises: int, evictions: int, seed: int) -> dict[str, object]:
     times, chance = Times(), random.Random(seed)
-    await _shared_out(rig, rises, lambda gpu: _noise(rig, gpu, times, chance))
-    await _shared_out(rig, evictions, lambda gpu: _overload(rig, gpu, times, chance))
+    await _shared_out(node, rises, lambda gpu: _noise(node, gpu, times, chance))
+    await _shared_out(node, evictions, lambda gpu: _overload(node, gpu, times, chance))
     return {
         **_figures("freeze_ms", times.freeze),
         **_figures("overload_to_relief_ms", times.relief),
@@ -53,42 +53,44 @@ async def measure(rig: Rig, rises: int, evictions: int, seed: int) -> dict[str, 
     }
 
 
-async def _shared_out(rig: Rig, count: int, trial: Callable[[int], Awaitable[None]]) -> None:
+async def _shared_out(
+    node: SimulatedNode, count: int, trial: Callable[[int], Awaitable[None]]
+) -> None:
     left = iter(range(count))
 
     async def on(gpu: int) -> None:
         for _ in left:
             await trial(gpu)
 
-    await asyncio.gather(*(on(gpu) for gpu in range(rig.machine.gpus)))
+    await asyncio.gather(*(on(gpu) for gpu in range(node.machine.gpus)))
 
 
-async def _noise(rig: Rig, gpu: int, times: Times, chance: random.Random) -> None:
+async def _noise(node: SimulatedNode, gpu: int, times: Times, chance: random.Random) -> None:
     """Load that goes as soon as the job is held: it is thawed, and nothing is evicted."""
-    await _rise(rig, gpu, times, chance)
-    rig.surges[gpu].fall()
-    await until(lambda: rig.is_calm(gpu))
+    await _rise(node, gpu, times, chance)
+    node.surges[gpu].fall()
+    await until(lambda: node.is_calm(gpu))
 
 
-async def _overload(rig: Rig, gpu: int, times: Times, chance: random.Random) -> None:
+async def _overload(node: SimulatedNode, gpu: int, times: Times, chance: random.Random) -> None:
     """Load that stays: the job is told to end, and another takes its place."""
-    await _rise(rig, gpu, times, chance)
-    signalled_ns = await until(lambda: rig.is_signalled(gpu))
-    times.add(times.sigterm, (await rig.device(gpu)).sampled_ns, signalled_ns)
-    rig.surges[gpu].fall()
-    await rig.place(gpu)
+    await _rise(node, gpu, times, chance)
+    signalled_ns = await until(lambda: node.is_signalled(gpu))
+    times.add(times.sigterm, (await node.device(gpu)).sampled_ns, signalled_ns)
+    node.surges[gpu].fall()
+    await node.place(gpu)
 
 
-async def _rise(rig: Rig, gpu: int, times: Times, chance: random.Random) -> None:
+async def _rise(node: SimulatedNode, gpu: int, times: Times, chance: random.Random) -> None:
     await asyncio.sleep(chance.uniform(0.0, MOST_PAUSE_S))
-    rise_ns = await rig.surges[gpu].rise()
-    held_ns = await until(lambda: rig.is_held(gpu))
-    device = await rig.device(gpu)
+    rise_ns = await node.surges[gpu].rise()
+    held_ns = await until(lambda: node.is_held(gpu))
+    device = await node.device(gpu)
     times.add(times.freeze, device.sampled_ns, held_ns)
     times.relief.append((held_ns - rise_ns) / NS_PER_MS)
     await asyncio.sleep(WATCHED_S)
-    if rig.is_held(gpu):
-        times.leaked_launches += (await rig.device(gpu)).launches - device.launches
+    if node.is_held(gpu):
+        times.leaked_launches += (await node.device(gpu)).launches - device.launches
 
 
 def _figures(name: str, values: list[float]) -> dict[str, float]:

@@ -1,6 +1,7 @@
-"""An online service that idles until it is told "rise", and fills its GPU until it is told "fall".
+"""An online service that idles until a line tells it of how many thread blocks its kernels are to
+be. With them it keeps its GPU busy until the next line.
 
-It answers "rise" with the moment of its first launch, in ns of CLOCK_MONOTONIC.
+It answers the first line with the moment of its first launch, in ns of CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations
@@ -13,24 +14,23 @@ from itertools import cycle
 
 from tests.agents.xcuda.calls import cuda
 
-WHOLE_GPU_BLOCKS = 1_000
-# Long enough that launching costs this machine nothing, short enough to fall at once.
-KERNEL = "serve_10000us"
+# Long enough that the GPU stays busy although this process waits for a core.
+KERNEL = "serve_20000us"
 
 
 def main() -> None:
     cuda.start()
     kernel, streams = cuda.kernel(KERNEL), [cuda.make("cuStreamCreate", 1) for _ in range(2)]
     say("ready")
-    while os.read(0, 64):
+    while line := os.read(0, 64):
         say(str(time.monotonic_ns()))
-        fill(kernel, streams)
+        work(kernel, int(line), streams)
 
 
-def fill(kernel: int, streams: list[int]) -> None:
-    """One kernel runs and one waits, until a word comes."""
+def work(kernel: int, blocks: int, streams: list[int]) -> None:
+    """Two kernels are there at any time: both run if there is room, else one waits."""
     for stream in cycle(streams):
-        cuda.launch(kernel, WHOLE_GPU_BLOCKS, stream)
+        cuda.launch(kernel, blocks, stream)
         if select.select([0], [], [], 0)[0]:
             break
         cuda.ok("cuStreamSynchronize", next(one for one in streams if one != stream))

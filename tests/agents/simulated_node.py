@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -34,6 +35,7 @@ POLICY: Final = AgentPolicy(
 )
 # One launch at a time, each of 5 ms on the whole GPU.
 JOB: Final = "exec $programs/loop launch-sync --kernel step_5000us --grid 1000 --seconds 3600"
+WHOLE_GPU_BLOCKS: Final = 1_000
 SURGE: Final = Path(__file__).with_name("surge.py")
 POLL_S: Final = 0.0005
 PATIENCE_S: Final = 60.0
@@ -58,9 +60,9 @@ class Surge:
         python = [sys.executable, str(SURGE)]
         self._process = self.machine.start_online(self.gpu, python, PYTHONPATH=str(ROOT))
 
-    async def rise(self) -> int:
-        """When the first launch was made, in ns."""
-        self._say("rise")
+    async def rise(self, blocks: int = WHOLE_GPU_BLOCKS) -> int:
+        """When the first launch was made, in ns; its kernels are two at a time."""
+        self._say(str(blocks))
         assert self._process.stdout is not None
         return int(await asyncio.to_thread(self._process.stdout.readline))
 
@@ -74,13 +76,14 @@ class Surge:
 
 
 @dataclass
-class Rig:
-    """The whole of it. `agent_pid` is the process that is measured."""
+class SimulatedNode:
+    """The whole of it."""
 
     machine: SimulatedMachine
     console: FakeConsole
     surges: list[Surge]
-    agent_pid: int
+    agent: subprocess.Popen[str]
+    policy: AgentPolicy = POLICY
     placements: dict[int, DesiredPlacement] = field(default_factory=dict)
     _blocks: dict[str, ControlBlock] = field(default_factory=dict)
     _generation: int = 1
@@ -98,19 +101,16 @@ class Rig:
             )
         )
 
-    async def place(self, gpu: int) -> None:
+    async def place(self, gpu: int, words: str = JOB) -> None:
         """A new job, under a new name; returns when it runs."""
-        await self.replace(gpu)
-        await until(lambda: self.is_calm(gpu))
-
-    async def replace(self, gpu: int) -> None:
         self.placements[gpu] = placement(
             placement_id=str(uuid7()),
             job_id=str(gpu),
             gpu_index=gpu,
-            command=self.machine.command(JOB),
+            command=self.machine.command(words),
         )
         await self._order()
+        await until(lambda: self.is_calm(gpu))
 
     def is_calm(self, gpu: int) -> bool:
         """The job runs, launches, and nothing is held against it any more."""
@@ -137,14 +137,19 @@ class Rig:
         return process is None or process.phase is not None
 
     def process(self, gpu: int) -> Process | None:
-        """The job's, as its control block has it."""
+        """The job's first, as its control block has it."""
+        block = self.block(gpu)
+        return None if block is None else next(iter(processes(block)), None)
+
+    def block(self, gpu: int) -> ControlBlock | None:
+        """The job's, once it is there."""
         placement_id = self.placements[gpu].placement_id
         if placement_id not in self._blocks:
             block = self.machine.block(placement_id)
             if block is None:
                 return None
             self._blocks[placement_id] = block
-        return next(iter(processes(self._blocks[placement_id])), None)
+        return self._blocks[placement_id]
 
     async def device(self, gpu: int) -> Device:
         """The simulated device, now."""
@@ -161,20 +166,23 @@ class Rig:
                 *self.placements.values(),
                 generation=self._generation,
                 gpus=tuple(DesiredGpu(gpu, SharingMode.ENFORCE, "standard") for gpu in gpus),
-                policies={"standard": POLICY},
+                policies={"standard": self.policy},
             )
         )
 
 
 @contextlib.asynccontextmanager
-async def rig(folder: Path, gpus: int) -> AsyncIterator[Rig]:
+async def simulated_node(
+    folder: Path, gpus: int, policy: AgentPolicy = POLICY
+) -> AsyncIterator[SimulatedNode]:
+    """Everything is there and talks; no GPU is shared yet."""
     with contextlib.closing(SimulatedMachine(folder, gpus)) as machine:
         machine.start_daemons()
         surges = [Surge(machine, gpu) for gpu in range(gpus)]
         async with FakeConsole() as console:
             agent = machine.start_agent(console.url, "--log-level", "WARNING")
             await until(lambda: console.hellos)
-            yield Rig(machine, console, surges, agent.pid)
+            yield SimulatedNode(machine, console, surges, agent, policy)
             agent.terminate()
             await asyncio.to_thread(agent.wait)
 
