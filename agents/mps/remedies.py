@@ -93,10 +93,12 @@ def _of_xid(xid: float | None) -> tuple[Remedy, str]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a code calls for on a GPU whose server is well, until no offline process is left."""
+    """What a code calls for on a GPU whose server is well, until no offline process is left.
+    `code`: the process's own, None where an XID told of it."""
 
     remedy: Remedy
     why: str
+    code: int | None = None
 
 
 # The others are what the state of the server calls for by itself, or nothing.
@@ -114,10 +116,10 @@ def called(
     """The gravest of what was called for already and of the codes that have come since; None when
     nothing is to be done, or is done."""
     found = [
-        *(remedy(state, cuda_code=code) for code in cuda_codes),
-        *(remedy(state, xid=xid) for xid in xids),
+        *(Call(*remedy(state, cuda_code=code), code) for code in cuda_codes),
+        *(Call(*remedy(state, xid=xid)) for xid in xids),
     ]
-    calls = [Call(*one) for one in found if one[0] in CALLS]
+    calls = [call for call in found if call.remedy in CALLS]
     if before is not None and not offline_gone:
         calls.insert(0, before)
     return max(calls, key=lambda call: GRAVITY.index(call.remedy), default=None)

@@ -39,6 +39,11 @@ class Stories:
         else:
             self.note(f"again: {why}", now)
 
+    def tell_alone(self, why: str, witness: Witness, now: float) -> None:
+        """While no story is open."""
+        told = timeline.alone(str(uuid7()), self._gpu_uuid, now, why, witness, self._known)
+        self.all = (*self.all[-MOST_PAST:], told)
+
     def learn(self, account: Account, witnesses: Iterable[Witness]) -> None:
         if self.open is not None:
             self._amend(timeline.learn(self.open, account, witnesses, self._known))

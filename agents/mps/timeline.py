@@ -90,6 +90,15 @@ def begin(fault_id: str, gpu_uuid: str, at: float, why: str, known: Known) -> Ti
     return Timeline(fault_id, gpu_uuid, at, why, others=others, moments=(Moment(0.0, why),))
 
 
+def alone(
+    fault_id: str, gpu_uuid: str, at: float, why: str, witness: Witness, known: Known
+) -> Timeline:
+    """A fault of one job that reached nobody else, told whole when the job is gone."""
+    first = _victim(witness.pid, known, [witness])
+    told = begin(fault_id, gpu_uuid, at, why, {})
+    return replace(told, first=first, first_by=BY_REPORT, code=witness.code, ended=True)
+
+
 def learn(told: Timeline, account: Account, witnesses: Iterable[Witness], known: Known) -> Timeline:
     """With what the logs and the processes say of who it was. The server's word comes before that
     of the earliest witness; who was named stays named, unless the server names another."""

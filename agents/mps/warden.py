@@ -6,7 +6,7 @@ decide, the node freezes and evicts, and `Hands` do what the MPS side of a recov
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -20,7 +20,7 @@ from agents.mps.remedies import Call, Remedy, called
 from agents.mps.roll import Roll
 from agents.mps.shareable import CardFacts, Sharing, Verdict, judge
 from agents.mps.stories import Stories
-from agents.mps.timeline import CUT_SHORT, Victim, Witness
+from agents.mps.timeline import CONSEQUENCES, CUT_SHORT, Victim, Witness
 
 
 class Hands(Protocol):
@@ -87,6 +87,7 @@ class Warden:
         self._online_before = kept.online
         self._readiness: Readiness | None = None
         self._call: Call | None = None
+        self._culprit: Witness | None = None
         self._heard: frozenset[Witness] = frozenset()
         # Fatal errors in the logs, up to the last look and up to the last one without a fault.
         self._seen_faults: int | None = None
@@ -104,7 +105,7 @@ class Warden:
         self._arrivals = arrivals.step(self._arrivals, _online(sharing), now)
         self._meet(sharing, guests, wall)
         if guests.enforce:
-            self._heed(sharing, guests)
+            self._heed(sharing, guests, wall)
             self._recover(sharing, guests, now, wall)
         else:
             self._stand_down(mps, wall)
@@ -141,15 +142,30 @@ class Warden:
         online = (Victim(one.pid, "online", guests.service or one.name) for one in sharing.online)
         self.stories.meet((*online, *guests.processes.values()), wall)
 
-    def _heed(self, sharing: Sharing, guests: Guests) -> None:
+    def _heed(self, sharing: Sharing, guests: Guests, wall: float) -> None:
         """What fatal codes call for while the server itself is well."""
-        fresh = frozenset(guests.witnesses) - self._heard
+        fresh = [one for one in guests.witnesses if one not in self._heard]
         self._heard = frozenset(guests.witnesses)
         before, codes, gone = self._call, [one.code for one in fresh], not guests.processes
         call = called(before, sharing.mps.state, codes, guests.xids, offline_gone=gone)
-        if call is not None and call != before and call.remedy is Remedy.QUARANTINE:
-            self._hands.quarantine(call.why)
+        if call is not None and call != before:
+            self._answer(call, fresh)
+        if call is None and before is not None and self.stage is Stage.SOUND:
+            self._tell_of_job(before, wall)
         self._call = call
+
+    def _answer(self, call: Call, fresh: Iterable[Witness]) -> None:
+        """Neither a hardware error nor what the server did to it is a job's fault."""
+        own = (one for one in fresh if one.code == call.code and one.code not in CONSEQUENCES)
+        self._culprit = None if call.remedy is Remedy.QUARANTINE else next(own, None)
+        if call.remedy is Remedy.QUARANTINE:
+            self._hands.quarantine(call.why)
+
+    def _tell_of_job(self, call: Call, wall: float) -> None:
+        """Once it is gone: a fault of the server would have shown by now, and have its own
+        story."""
+        if self._culprit is not None:
+            self.stories.tell_alone(call.why, self._culprit, wall)
 
     def _recover(self, sharing: Sharing, guests: Guests, now: float, wall: float) -> None:
         before, account = self.stage, sharing.mps.account

@@ -158,11 +158,11 @@ class Event(Message, frozen=True):
     gap: {dropped};
     gpu_fault: {fault_id, why, first, first_by, code, others, moments, recovered_s, ended}.
 
-    A gpu_fault tells a fault that reached every client of a GPU's MPS server. It is told when it
-    is seen and again, with the same fault_id, when its story goes on; the latest holds. `first`
-    and each of `others` is {pid, side, name, placement_id}; `first` None: unknown. `moments` are
-    {after_s, what}. `recovered_s`: until every online process was a healthy client again.
-    `ended`: nothing more will be told.
+    A gpu_fault tells a fault that reached every client of a GPU's MPS server, or, without `others`,
+    one of `first` alone. It is told when it is seen and again, with the same fault_id, when its
+    story goes on; the latest holds. `first` and each of `others` is {pid, side, name,
+    placement_id}; `first` None: unknown. `moments` are {after_s, what}. `recovered_s`: until every
+    online process was a healthy client again. `ended`: nothing more will be told.
 
     Values and limits are in policy units. `samples` are the local samples of a move that no wire
     sample made, `facts` as in `GpuSample`, `after` the number of the telemetry before it. An

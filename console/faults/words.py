@@ -32,7 +32,7 @@ def sentence(
         told.append(f"named by {first_by}")
     details = f" ({', '.join(told)})" if told else ""
     hit = f"{who(others)} {'were' if len(others) > 1 else 'was'} hit by it"
-    return f"{title(first)}{details}; {hit if others else 'nobody else was on the GPU'}."
+    return f"{title(first)}{details}; {hit if others else 'nobody else was hit by it'}."
 
 
 def who(processes: Sequence[Process]) -> str:
@@ -51,4 +51,4 @@ def outcome(state: State, recovered_s: float | None) -> str:
     return {
         State.RECOVERING: "The node is recovering",
         State.NOT_RECOVERED: "Online did not come back by itself",
-    }.get(state, "No online process was there")
+    }.get(state, "No online process was hit")

@@ -245,6 +245,33 @@ def test_a_code_with_a_server_that_is_well_ends_the_job_as_the_table_says(gpu, c
     assert gpu.see(witnesses=said) == Terms()
 
 
+def test_a_job_that_faulted_by_itself_is_told_of_once_it_is_gone(gpu):
+    said = (Witness(20, 808, 1e9 + gpu.now, "job-a"),)
+    gpu.see(guests=JOB, witnesses=said, for_s=3)
+    assert gpu.warden.stories.all == ()
+    gpu.see(witnesses=said, for_s=3)
+    (told,) = gpu.warden.stories.all
+    assert (told.first, told.code, told.others, told.ended) == (JOB[20], 808, (), True)
+    assert told.recovered_s is None
+
+
+@pytest.mark.parametrize("code", [214, 806])
+def test_no_job_is_accused_of_hardware_or_of_a_server_that_went(gpu, code):
+    said = (Witness(20, code, 1e9 + gpu.now, "job-a"),)
+    gpu.see(guests=JOB, witnesses=said)
+    gpu.see(witnesses=said, for_s=2)
+    assert gpu.warden.stories.all == ()
+
+
+def test_a_fault_of_all_that_comes_to_light_after_a_job_s_word_has_one_story(gpu):
+    said = (Witness(20, 700, 1e9 + gpu.now, "job-a"),)
+    assert gpu.see(guests=JOB, witnesses=said).fault
+    gpu.see(mps=FAULT, guests=JOB, witnesses=said)
+    gpu.see(mps=FAULT, witnesses=said, for_s=2)
+    (told,) = gpu.warden.stories.all
+    assert not told.ended
+
+
 def test_an_xid_of_a_job_ends_the_job(gpu):
     assert "XID 43" in gpu.see(guests=JOB, xids=(43.0,)).leave
 
