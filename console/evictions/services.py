@@ -117,7 +117,7 @@ def _join_first(
 def _join(eviction: Eviction, origin: Origin, actor: Actor, reason: str, now: datetime) -> Eviction:
     """The open eviction does what is asked for; a job that is cancelled does not come back."""
     if origin is Origin.CANCEL and not eviction.cancels:
-        same = Eviction.objects.filter(pk=eviction.pk, state__in=lifecycle.OPEN, cancels=False)
+        same = Eviction.objects.filter(pk=eviction.pk, state__in=lifecycle.OPEN)
         if not same.update(cancels=True):
             raise SomebodyWasFirst(f"{eviction} ended just now; cancel again.")
         eviction.cancels = True
