@@ -78,8 +78,8 @@ def serve(config: Config, nodes: Callable[[dict[str, Credentials], StateFile], N
     try:
         asyncio.run(loop.run(nodes(keys, state), state, config))
     finally:
-        state.close()
-    return 0
+        is_whole = state.close()
+    return 0 if is_whole else fail(f"the last of what happened is lost: {state.refusal}")
 
 
 def write_cluster(path: Path, cluster: Cluster) -> int:

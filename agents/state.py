@@ -127,13 +127,14 @@ class StateFile:
     def set_fact(self, node: str, name: str, body: bytes) -> None:
         self.put(Table.FACT, node, name, body)
 
-    def close(self) -> None:
-        """What the disk refuses to the end is lost."""
-        self.refusal = ""
-        self.commit()
+    def close(self) -> bool:
+        """Whether all is durable; what the disk refuses even now is lost."""
+        self._refused_at = float("-inf")
+        is_whole = self.commit()
         self._connection.close()
         self._lock.truncate(0)
         self._lock.close()
+        return is_whole
 
     def _write(self) -> None:
         """Into a transaction, which SQLite undoes when the disk refuses it."""

@@ -108,3 +108,12 @@ def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path):
         with pytest.raises(StateUnusable, match=r"agent\.sqlite3 cannot be used"):
             StateFile(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == b"something else" * 100
+
+
+def test_the_end_of_an_agent_says_whether_anything_is_lost(tmp_path):
+    disk = Disk(tmp_path)
+    with disk.full():
+        disk.state.set_fact("node-01", "lost", b"1")
+        assert not disk.state.close()
+        assert disk.state.refusal
+    assert StateFile(tmp_path).close()
