@@ -140,7 +140,8 @@ class Guard:
             return Step(self.monitor)
         self._is_judged = True
         known = self.known = self._with_quarantine(facts)
-        known = replace(known, memory_is_new=self._is_memory_new())
+        if not self._is_memory_new():
+            known = replace(known, memory_is_new=False)
         return self._keep(machine.local_step(self.monitor, self.sample, self.policy, known, now))
 
     def _is_memory_new(self) -> bool:

@@ -79,6 +79,8 @@ def _memory_rule(
         return step
     over = next((cause for cause in crossed if cause.signal is Signal.MEMORY), None)
     first = step.monitor.reserve_sample
+    if over is None and first is None:
+        return step
     step = replace(step, monitor=amended(step.monitor, reserve_sample=sample if over else None))
     if over is None or first is None or step.monitor.state is not GpuState.GUARDED:
         return step
@@ -192,7 +194,8 @@ def _settled_in(monitor: Monitor, old: Monitor, cause: Cause) -> Monitor:
 def _net(step: Step, before: Monitor, facts: Facts, crossed: Cause | None = None) -> Step:
     """One freeze or thaw for all that happened in this sample: first of all, or last."""
     held = step.monitor.held and facts.offline_present
-    step = replace(step, monitor=amended(step.monitor, held=held))
+    if held is not step.monitor.held:
+        step = replace(step, monitor=amended(step.monitor, held=held))
     if held is before.held or not facts.offline_present:
         return step
     thawed = _acted(step, ActionKind.THAW, _last_cause(step, crossed))
