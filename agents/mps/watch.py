@@ -1,6 +1,7 @@
 """One thread per GPU that keeps the latest view of its MPS, and runs commands for the agent.
 
-The agent's loop reads `snapshot` and posts `errands`; it never waits for a daemon.
+The agent's loop reads `snapshot` and posts `errands`; it never waits for a daemon. A thread sleeps
+until there is an errand, or until `daemons` rings and finds something new.
 """
 
 from __future__ import annotations
@@ -119,6 +120,9 @@ def uid_of(pid: int) -> int | None:
         return None
 
 
+Mark = tuple[int, int, int]
+
+
 class Watcher:
     """The thread around a `Watch`. It ends with the process and holds nothing up."""
 
@@ -126,6 +130,7 @@ class Watcher:
         self.watch, self._clock = watch, clock
         self._errands: queue.Queue[Callable[[Watch], None] | None] = queue.Queue(MAX_ERRANDS)
         self._complaints = Complaints()
+        self._marks: list[Mark | None] = []
         self._thread = threading.Thread(
             target=self._run, name=f"mps {watch.control.place.gpu_uuid}", daemon=True
         )
@@ -140,6 +145,15 @@ class Watcher:
     def stop(self) -> None:
         """Returns at once; the thread ends after the command it is in."""
         self._post(None)
+
+    def ring(self) -> None:
+        """Lets the thread look where a log has changed, or where it is time to ask the daemon."""
+        place, seen = self.watch.control.place, self.watch.snapshot
+        marks = [_mark(log) for log in (place.control_log, place.server_log)]
+        due = health.is_worth_asking(seen, seen.account, self._clock())
+        if (due or marks != self._marks) and self._errands.empty():
+            self._marks = marks
+            self._post(_nothing_but_a_look)
 
     def terminate(self, client_pid: int) -> None:
         """Soon, in order; what comes of it shows in the client list."""
@@ -159,12 +173,10 @@ class Watcher:
         while True:
             try:
                 self.watch.look(self._clock())
-                errand = self._errands.get(timeout=LOOK_S)
+                errand = self._errands.get()
                 if errand is None:
                     break
                 errand(self.watch)
-            except queue.Empty:
-                continue
             except (ControlFailed, BadAnswer) as failure:
                 self._complain(str(failure))
             except Exception:
@@ -175,3 +187,16 @@ class Watcher:
     def _complain(self, text: str) -> None:
         if self._complaints.due(text):
             log.warning("%s: %s", self._thread.name, text)
+
+
+def _nothing_but_a_look(_watch: Watch) -> None:
+    """The thread looks after each errand."""
+
+
+def _mark(log: Path) -> Mark | None:
+    """What changes when a line is added, or another file takes its place."""
+    try:
+        status = log.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -126,8 +127,21 @@ def test_a_client_is_terminated_without_anyone_waiting(daemon, process):
     watcher.start()
     until(lambda: watcher.snapshot.client_pids == frozenset({pid}))
     watcher.terminate(pid)
-    until(lambda: watcher.snapshot.client_pids == frozenset())
+    until(lambda: watcher.ring() or watcher.snapshot.client_pids == frozenset())
     watcher.stop()
+
+
+def test_a_ring_makes_nobody_look_where_nothing_is_new(daemon, monkeypatch):
+    watcher, looks = Watcher(Watch(daemon.control)), []
+    watcher.watch.look(time.monotonic())
+    monkeypatch.setattr(watcher, "_post", looks.append)
+    watcher.ring()
+    watcher.ring()
+    assert len(looks) == 1  # the logs were new to it
+    with daemon.place.server_log.open("a") as log:
+        log.write("Server is handling a fatal GPU error\n")
+    watcher.ring()
+    assert len(looks) == 2
 
 
 def test_errands_for_a_daemon_that_hangs_do_not_pile_up(mps):
