@@ -1,5 +1,6 @@
-"""In sharing mode observe an agent on a node in use writes in its own folder alone, starts nothing
-and reaches no other process: told by a trace of its system calls. Preflight changes nothing."""
+"""In sharing mode observe an agent on a node in use needs no privilege, writes in its own folder
+alone, starts nothing and reaches no other process: told by a trace of its system calls. Preflight
+changes nothing."""
 
 from __future__ import annotations
 
@@ -27,6 +28,9 @@ from tests.agents.xcuda.running import BUILD, Runner, Server, build, can_build
 pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
+# Of a root without any capability, the kernel thinks as of anybody else.
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+PROGRAMS = 2 if UNPRIVILEGED else 1
 BUSY = ("loop", "launch-sync", "--kernel", "step_500us", "--grid", 100, "--seconds", 120)
 OBSERVED = desired(
     placement(command=("sleep", "60")),
@@ -57,7 +61,7 @@ class Node:
         words = ["--node", "node-01", "--gpus", "nvml", "--runtime", "process"]
         words += ["--console", console.url, "--credentials", str(self.write_credentials())]
         words += ["--state-dir", str(self.state), "--mps-dir", str(self.folder / "mps")]
-        return [sys.executable, "-m", "agents", *words]
+        return [*UNPRIVILEGED, sys.executable, "-m", "agents", *words]
 
     @property
     def allowed(self):
@@ -95,7 +99,7 @@ def node(tmp_path_factory):
 def watched(node):
     """What the agent asked of the kernel from its start to its end."""
     asyncio.run(observe(node))
-    return trace.calls(node.log)
+    return trace.calls(node.log, PROGRAMS)
 
 
 async def observe(node):
@@ -127,11 +131,12 @@ def test_preflight_changes_nothing(node):
     log = node.folder / "preflight"
     words = ("-m", "agents", "preflight", "--mps-dir", str(node.folder / "mps"))
     pipe = subprocess.PIPE
-    with trace.traced([sys.executable, *words], log, cwd=ROOT, env=node.env, stdout=pipe) as tracer:
+    command = [*UNPRIVILEGED, sys.executable, *words]
+    with trace.traced(command, log, cwd=ROOT, env=node.env, stdout=pipe) as tracer:
         said = tracer.communicate(timeout=60)[0].decode()
     assert tracer.returncode == 0
     assert "GPU 0" in said
-    calls = trace.calls(log)
+    calls = trace.calls(log, PROGRAMS)
     outside = {path for call in calls for path in call.paths} - {str(node.device.path)}
     assert outside == set()
     assert [call for call in calls if call.starts or call.reaches_out] == []

@@ -109,11 +109,12 @@ def traced(
         process.wait()
 
 
-def calls(log: Path) -> list[Call]:
-    """All but the start of the traced program itself."""
+def calls(log: Path, programs: int = 1) -> list[Call]:
+    """Of the last of so many programs that the traced process became one after the other."""
     text = log.read_text(errors="replace")
     found = [Call(line["call"], line["arguments"]) for line in LINE.finditer(text)]
-    return found[1:]
+    began = [number for number, call in enumerate(found) if call.name == "execve"]
+    return found[began[programs - 1] + 1 :]
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
