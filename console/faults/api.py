@@ -12,7 +12,7 @@ from console.rest import PoolScoped
 
 
 class FaultViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[Fault]):
-    """Faults that reached every MPS client of a GPU, newest first."""
+    """Faults of processes on a GPU, with whom they reached, newest first."""
 
     queryset = (
         Fault.objects.select_related(*queries.WITH_ALL)

@@ -1,4 +1,4 @@
-"""Faults that reached every client of a GPU's MPS server, as the nodes told them."""
+"""Faults of processes on a GPU, and whom they reached, as the nodes told them."""
 
 from __future__ import annotations
 

@@ -65,6 +65,15 @@ def test_a_fault_of_which_nothing_is_known_can_be_shown(client, gpu):
     assert "not told" in page
 
 
+def test_a_fault_of_one_job_alone_hit_nobody_and_says_so(client, gpu):
+    fault = cast.tell(gpu, others=[], ended=True)
+    assert (fault.state, fault.job.faults) == ("OVER", 1)
+    for address in (reverse("fault", args=[fault.pk]), reverse("gpu", args=[gpu.pk])):
+        page = client.get(address).content.decode()
+        assert "none was hit" in page
+        assert "not seen" not in page
+
+
 def test_text_of_a_node_is_text_on_the_page(client, gpu):
     fault = cast.tell(gpu, why="<script>alert(1)</script>", first=None)
     assert "<script>alert" not in client.get(reverse("fault", args=[fault.pk])).content.decode()
