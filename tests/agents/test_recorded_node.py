@@ -24,7 +24,11 @@ from agents.wire.messages import DesiredGpu, Event, EventBatch, Telemetry
 from agents.wire.names import EventKind, Origin, SharingMode, Signal
 from tests.agents.cast import MEMORY, POLICY, Stage, desired, placement
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(60)]
+# As many as 10,000 examples of whole nodes take some minutes.
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.timeout(60 if settings.default.max_examples == 100 else 0),
+]
 
 QUIET = {Signal.SM_ACTIVITY: 20.0, Signal.MEMORY: 0.25 * MEMORY}
 OVER_SM = QUIET | {Signal.SM_ACTIVITY: 97.0}
