@@ -20,6 +20,7 @@ from agents.wire.credentials import Credentials
 from agents.wire.messages import DesiredGpu
 from agents.wire.names import PlacementState, SharingMode
 from tests.agents import trace
+from tests.agents.actuators.trees import stand_in
 from tests.agents.cast import KEY, desired, placement
 from tests.agents.fake_console import TOKEN, FakeConsole, until
 from tests.agents.xcuda.running import BUILD, Runner, Server, build, can_build
@@ -61,6 +62,7 @@ class Node:
         words = ["--node", "node-01", "--gpus", "nvml", "--runtime", "process"]
         words += ["--console", console.url, "--credentials", str(self.write_credentials())]
         words += ["--state-dir", str(self.state), "--mps-dir", str(self.folder / "mps")]
+        words += ["--cgroup-root", str(stand_in(self.folder / "groups"))]
         return [*UNPRIVILEGED, sys.executable, "-m", "agents", *words]
 
     @property
