@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import uuid4
 
+import msgspec
 import pytest
 
+from agents.mps import timeline
 from agents.wire.messages import EventBatch
 from console.audit.models import Entry
 from console.faults import services
@@ -134,6 +136,22 @@ def test_a_fault_of_a_gpu_that_is_not_there_is_refused(gpu):
     gpu.node.gpus.update(retired_at=NOW)
     with pytest.raises(ValueError, match="no GPU 0"):
         services.agent_told(gpu.node, report, NOW)
+
+
+def test_the_story_that_an_agent_writes_is_the_one_that_is_read(gpu):
+    """Both ends of the same event, with the agent's own hand on the pen."""
+    guest, at, fault_id = cast.guest(gpu), NOW.timestamp(), str(uuid4())
+    job = timeline.Victim(4_021, "offline", "python", str(guest.pk))
+    service = timeline.Victim(911, "online", "search-rank")
+    begun = timeline.begin(fault_id, gpu.uuid, at, "illegal access", {911: (service, at)})
+    begun = msgspec.structs.replace(begun, first=job, first_by=timeline.BY_LOG, code=700)
+    for seq, told in enumerate([begun, timeline.close(begun, at + 4.3)], start=1):
+        cast.tell(gpu, seq, timeline.event(told))
+    fault = Fault.objects.get(pk=fault_id)
+    assert (fault.job, fault.code, fault.first_by) == (guest.job, 700, timeline.BY_LOG)
+    assert (fault.state, fault.recovered_s) == ("RECOVERED", 4.3)
+    assert [one.name for one in fault.services_hit.all()] == ["search-rank"]
+    assert [one["after_s"] for one in fault.moments] == [0.0, 4.3]
 
 
 def test_events_replayed_by_the_agent_change_nothing(gpu):
