@@ -146,7 +146,8 @@ def test_the_story_that_an_agent_writes_is_the_one_that_is_read(gpu):
     begun = timeline.begin(fault_id, gpu.uuid, at, "illegal access", {911: (service, at)})
     begun = msgspec.structs.replace(begun, first=job, first_by=timeline.BY_LOG, code=700)
     for seq, told in enumerate([begun, timeline.close(begun, at + 4.3)], start=1):
-        cast.tell(gpu, seq, timeline.event(told))
+        over_the_wire = msgspec.json.decode(msgspec.json.encode(timeline.event(told)))
+        cast.tell(gpu, seq, over_the_wire)
     fault = Fault.objects.get(pk=fault_id)
     assert (fault.job, fault.code, fault.first_by) == (guest.job, 700, timeline.BY_LOG)
     assert (fault.state, fault.recovered_s) == ("RECOVERED", 4.3)
