@@ -58,6 +58,7 @@ class Guard:
         # Of the closed second, those that SysMonitor has no answer to.
         self.xids: tuple[float, ...] = ()
         self.degraded: tuple[Signal, ...] = ()
+        self.saved_at = float("-inf")
         self._last_at: float | None = None
         self._slo_p99_ms: float | None = None
         self._values: Values = NOTHING

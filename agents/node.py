@@ -39,6 +39,8 @@ from agents.wire.policy import AgentPolicy
 
 log = logging.getLogger(__name__)
 
+# Dwells and a cool-down under way: this much of them, at the most, a restart has to watch again.
+SAVE_EVERY_S: Final = 60.0
 # Stops a job whose policy is gone (the node was enrolled anew, so its old orders are void).
 WITHOUT_ORDERS: Final = AgentPolicy(0, 0, "without orders", thresholds={})
 
@@ -281,6 +283,8 @@ class NodeAgent:
         if self._gives_verdicts(each):
             self._act(each, each.wire(self._facts(each), now), now)
             self._note_degraded(each)
+            if now - each.saved_at >= SAVE_EVERY_S:
+                self._save(each)
 
     def _gives_verdicts(self, each: Guard) -> bool:
         """Not while sharing is off; but what still runs there is protected to its end."""
@@ -333,6 +337,7 @@ class NodeAgent:
                 self._guests.propose(guest, action)
 
     def _save(self, each: Guard) -> None:
+        each.saved_at = self._sampled_at
         self._state.set_fact(self.identity.name, _fact(each.gpu), each.to_json())
 
     # --- what should run ----------------------------------------------------------------

@@ -5,6 +5,7 @@ import sqlite3
 import pytest
 
 from agents.actuators.base import Condition, JobFacts
+from agents.node import SAVE_EVERY_S
 from agents.off import switch_off
 from agents.wire.messages import DesiredGpu, Unchanged
 from agents.wire.names import (
@@ -439,6 +440,14 @@ def test_a_guards_state_survives_a_restart(stage):
     stage.restart()
     stage.run(1)
     assert before is stage.status.gpus[0].state is GpuState.HEALTHY
+
+
+def test_a_restart_costs_a_guard_a_minute_of_what_it_watched_at_most(stage):
+    stage.healthy()
+    stage.run(150)
+    watched_s = stage.node._guards[0].monitor.state_s
+    stage.restart()
+    assert stage.node._guards[0].monitor.state_s >= watched_s - SAVE_EVERY_S
 
 
 def test_events_not_acknowledged_are_sent_again_after_a_restart(stage):
