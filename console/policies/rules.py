@@ -109,6 +109,8 @@ SIGNAL_BOUNDS: Final[Mapping[Signal, Bounds]] = {
 # Of these a low value is the bad one.
 REVERSED: Final = frozenset({Signal.SM_CLOCK})
 DWELL: Final = Bounds(0, 600)
+# An agent evicts after no less: a value that was read once may be shown again for three seconds.
+EVICTION_DWELL: Final = Bounds(3, 600)
 
 SCALAR_BOUNDS: Final[Mapping[str, Bounds]] = {
     "missing_dwell_s": Bounds(1, 600),
@@ -172,7 +174,7 @@ def _check_threshold(signal: Signal, threshold: Threshold) -> dict[str, str]:
     errors = _check_number(f"{path}.lower", threshold.lower, bounds)
     errors |= _check_number(f"{path}.upper", threshold.upper, bounds)
     errors |= _check_number(f"{path}.lower_dwell_s", threshold.lower_dwell_s, DWELL)
-    errors |= _check_number(f"{path}.upper_dwell_s", threshold.upper_dwell_s, DWELL)
+    errors |= _check_number(f"{path}.upper_dwell_s", threshold.upper_dwell_s, EVICTION_DWELL)
     if not errors and not _in_order(signal, threshold):
         side = "below" if signal in REVERSED else "above"
         errors[f"{path}.upper"] = f"the evict limit must lie {side} the busy limit"

@@ -58,6 +58,7 @@ def test_conservative_evicts_before_aggressive():
         (Signal.ONLINE_P99, (1.5, 1.0), "upper"),
         (Signal.SM_CLOCK, (60, 80), "upper"),
         (Signal.MEMORY, (80, 90, -1), "lower_dwell_s"),
+        (Signal.MEMORY, (80, 90, 3, 2.9), "upper_dwell_s"),
         (Signal.MEMORY, (80, 90, 3, 601), "upper_dwell_s"),
     ],
 )
