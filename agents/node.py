@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +15,7 @@ from agents import guard
 from agents.actuators.base import Runtime
 from agents.collectors.attribution import OfflineJob
 from agents.collectors.base import Collector, GpuReading, Look, NodeReading
-from agents.complaints import Complaints
+from agents.containment import Containment
 from agents.duty import next_duty
 from agents.guard import Gpu, Guard
 from agents.guest import Guest, Surroundings
@@ -82,7 +81,8 @@ class NodeAgent:
             for gpu in identity.gpus
         }
         self._reporter = Reporter(self._orders, self._guests, self._guards, now, wall)
-        self._complaints = Complaints()
+        # A defect that shows on one GPU leaves neither the others nor the lease unguarded.
+        self._contained = Containment(identity.name)
         self._sampled_at = now
         self._samples = 0
         self._looks: tuple[Look, ...] = ()
@@ -159,20 +159,20 @@ class NodeAgent:
         self._runtime.beat()
         dt_s, self._sampled_at = now - self._sampled_at, now
         reading: NodeReading | None = None
-        with self._contained():  # a source that fails has no data: guards go blind, stops go on
+        with self._contained:  # a source that fails has no data: guards go blind, stops go on
             reading = self._collector.collect(now)
         self._samples += 1
         self._looks = reading.looks if reading else ()
         for gpu in reading.gpus if reading else ():
             self._take(self._guards[gpu.index], gpu, now)
         for each in self._guards.values():
-            with self._contained():
+            with self._contained:
                 self._hurry_mps(each, now)
         for guest in self._guests:
-            with self._contained():
+            with self._contained:
                 self._guests.observe(guest, now)
         for guest in self._guests:
-            with self._contained():
+            with self._contained:
                 self._protect(self._guards[guest.placement.gpu_index], guest, dt_s, now)
         self._step_stops(now)
 
@@ -200,14 +200,14 @@ class NodeAgent:
         """Between two samples: looks at jobs that are being stopped, and goes on with them."""
         for guest in self._guests:
             if guest.stop is not None:
-                with self._contained():
+                with self._contained:
                     self._guests.observe(guest, now)
         self._step_stops(now)
 
     def _step_stops(self, now: float) -> None:
         for guest in self._guests:
             if guest.stop is not None:
-                with self._contained():
+                with self._contained:
                     self._step_stop(self._guards[guest.placement.gpu_index], guest, now)
 
     def _step_stop(self, each: Guard, guest: Guest, now: float) -> None:
@@ -248,9 +248,9 @@ class NodeAgent:
             each.switched_off = switch.covers(each.gpu.inventory.uuid)
             each.no_room = no_room
             each.close_second()
-            with self._contained():
+            with self._contained:
                 self._look_at_mps(each, now)
-            with self._contained():
+            with self._contained:
                 self._judge(each, now)
         self.reconcile(now)
         self.outbox.offer(self._reporter.telemetry(now))
@@ -302,15 +302,6 @@ class NodeAgent:
         if status is not None:
             self.outbox.offer_status(status)
 
-    @contextmanager
-    def _contained(self) -> Iterator[None]:
-        """A defect that shows on one GPU leaves neither the others nor the lease unguarded."""
-        try:
-            yield
-        except Exception as error:
-            if self._complaints.due(repr(error)):
-                log.exception("%s: a step for one of its GPUs failed", self.identity.name)
-
     # --- what SysMonitor wants ----------------------------------------------------------
 
     def _act(self, each: Guard, step: Step, now: float) -> None:
@@ -344,10 +335,10 @@ class NodeAgent:
 
     def reconcile(self, now: float) -> None:
         actions = plan(self._situation(now))
-        with self._contained():
+        with self._contained:
             self._start([action for action in actions if isinstance(action, Start)], now)
         for action in actions:
-            with self._contained():
+            with self._contained:
                 self._carry_out(action, now)
 
     def _start(self, starts: Sequence[Start], now: float) -> None:
@@ -359,7 +350,7 @@ class NodeAgent:
         if not self._state.commit():
             return
         for action in starts:
-            with self._contained():
+            with self._contained:
                 policy = self._guard_of(action.placement).policy or WITHOUT_ORDERS
                 self._guests.start(action, policy, now)
 

@@ -17,7 +17,7 @@ from agents.collectors.attribution import (
     is_online,
     memory_of,
 )
-from agents.collectors.base import Finding, GpuReading, JobUse, Origin
+from agents.collectors.base import NOTHING, Finding, GpuReading, JobUse, Origin
 from agents.collectors.card import Card
 from agents.sysmonitor.signals import BOUNDS, POSITIONS
 from agents.wire.names import SIGNALS, Signal
@@ -35,13 +35,20 @@ def reading(card: Card, found: Sequence[Found], shares: Mapping[str, float]) -> 
     """`shares` are the SM shares of our placements, in percent, by placement id."""
     values: list[float | None] = [None] * len(SIGNALS)
     origins: list[Origin | None] = [None] * len(SIGNALS)
+    processes: tuple[GpuProcess, ...] | None = None
+    processes_at: float | None = None
+    jobs: tuple[JobUse, ...] | None = None
+    throttled: tuple[str, ...] | None = None
+    trouble = ""
     for one in found:
-        for place, value in enumerate(one.finding.values):
-            if value is not None and values[place] is None and _plausible(place, value, card):
-                values[place], origins[place] = value, one.origin
-    listed = next((one for one in found if one.finding.processes is not None), None)
-    processes = None if listed is None else listed.finding.processes
-    jobs = next((f.finding.jobs for f in found if f.finding.jobs is not None), None)
+        finding = one.finding
+        if finding.values is not NOTHING:
+            _fill(values, origins, one, card)
+        if processes is None and finding.processes is not None:
+            processes, processes_at = finding.processes, one.origin.at
+        jobs = finding.jobs if jobs is None else jobs
+        throttled = finding.throttled if throttled is None else throttled
+        trouble = trouble or finding.trouble
     online, offline = split(values[_SM], processes, jobs, shares)
     return GpuReading(
         card.index,
@@ -53,11 +60,18 @@ def reading(card: Card, found: Sequence[Found], shares: Mapping[str, float]) -> 
         _offline_memory(processes, jobs),
         tuple(origins),
         _missing(found, values),
-        next((f.finding.throttled for f in found if f.finding.throttled is not None), None),
-        next((f.finding.trouble for f in found if f.finding.trouble), ""),
+        throttled,
+        trouble,
         processes,
-        None if listed is None else listed.origin.at,
+        processes_at,
     )
+
+
+def _fill(values: list[float | None], origins: list[Origin | None], one: Found, card: Card) -> None:
+    """What no source before this one had."""
+    for place, value in enumerate(one.finding.values):
+        if value is not None and values[place] is None and _plausible(place, value, card):
+            values[place], origins[place] = value, one.origin
 
 
 _SM: Final = POSITIONS[Signal.SM_ACTIVITY]

@@ -7,6 +7,7 @@ until there is an errand, or until `daemons` rings and finds something new.
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 import time
@@ -130,6 +131,8 @@ class Watcher:
         self.watch, self._clock = watch, clock
         self._errands: queue.Queue[Callable[[Watch], None] | None] = queue.Queue(MAX_ERRANDS)
         self._complaints = Complaints()
+        place = watch.control.place
+        self._logs = (str(place.control_log), str(place.server_log))
         self._marks: list[Mark | None] = []
         self._thread = threading.Thread(
             target=self._run, name=f"mps {watch.control.place.gpu_uuid}", daemon=True
@@ -148,8 +151,7 @@ class Watcher:
 
     def ring(self) -> None:
         """Lets the thread look where a log has changed, or where it is time to ask the daemon."""
-        place, seen = self.watch.control.place, self.watch.snapshot
-        marks = [_mark(log) for log in (place.control_log, place.server_log)]
+        seen, marks = self.watch.snapshot, [_mark(log) for log in self._logs]
         due = health.is_worth_asking(seen, seen.account, self._clock())
         if (due or marks != self._marks) and self._errands.empty():
             self._marks = marks
@@ -193,10 +195,10 @@ def _nothing_but_a_look(_watch: Watch) -> None:
     """The thread looks after each errand."""
 
 
-def _mark(log: Path) -> Mark | None:
+def _mark(log: str) -> Mark | None:
     """What changes when a line is added, or another file takes its place."""
     try:
-        status = log.stat()
+        status = os.stat(log)  # noqa: PTH116  five times a second for each GPU
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns

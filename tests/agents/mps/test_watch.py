@@ -127,7 +127,12 @@ def test_a_client_is_terminated_without_anyone_waiting(daemon, process):
     watcher.start()
     until(lambda: watcher.snapshot.client_pids == frozenset({pid}))
     watcher.terminate(pid)
-    until(lambda: watcher.ring() or watcher.snapshot.client_pids == frozenset())
+
+    def is_gone():
+        watcher.ring()
+        return watcher.snapshot.client_pids == frozenset()
+
+    until(is_gone)
     watcher.stop()
 
 
