@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+from pathlib import Path
+
+# Test processes that miss something at the same time take turns: apt-get does not.
+TURN = Path("/var/lib/apt/muxflow-tests.lock")
 
 
 def install(*packages: str) -> None:
@@ -12,12 +17,14 @@ def install(*packages: str) -> None:
     the tool afterwards."""
     if os.geteuid() != 0 or os.environ.get("CI") != "true" or not shutil.which("apt-get"):
         return
-    for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-        subprocess.run(
-            ["apt-get", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            timeout=240,
-            check=False,
-        )
+    with TURN.open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+            subprocess.run(
+                ["apt-get", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+                timeout=240,
+                check=False,
+            )
