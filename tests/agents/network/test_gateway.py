@@ -25,7 +25,7 @@ from tests.agents.agent_process import AgentProcess
 from tests.agents.fake_console import TOKEN, until
 from tests.agents.network.proxy import Fault, Proxy
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parents[3]
 PREPARE = f"""
