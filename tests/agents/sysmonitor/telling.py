@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 from agents.sysmonitor.signals import Values
 from agents.wire.names import SIGNALS, Signal
@@ -41,8 +42,9 @@ class Shown:
 
     numbers: Mapping[Signal, float | None]
     lie: float | None = None
+    _levels: dict[Any, Level | None] = field(default_factory=dict, compare=False, repr=False)
 
-    @property
+    @cached_property
     def values(self) -> Values:
         told = (self.numbers[signal] for signal in SIGNALS)
         return tuple(self.lie if number is None else number for number in told)
@@ -54,6 +56,13 @@ class Shown:
         return None if util is None else util > 10.0
 
     def level(self, signal: Signal, policy: AgentPolicy, slo_ms: float | None) -> Level | None:
+        """Worked out once: most samples are shown many times."""
+        key = signal, policy.version, slo_ms
+        if key not in self._levels:
+            self._levels[key] = self._level(signal, policy, slo_ms)
+        return self._levels[key]
+
+    def _level(self, signal: Signal, policy: AgentPolicy, slo_ms: float | None) -> Level | None:
         number = self.numbers[signal]
         whole = slo_ms if signal is Signal.ONLINE_P99 else WHOLE.get(signal, 1.0)
         if number is None or whole is None:

@@ -21,7 +21,7 @@ from agents.wire.names import SIGNALS, Signal
 from agents.wire.policy import AgentPolicy, Threshold, balanced, demo
 from tests.agents.sysmonitor.cast import GPU, SLO_MS
 from tests.agents.sysmonitor.law import ARROWS, Law
-from tests.agents.sysmonitor.telling import Level, Telling
+from tests.agents.sysmonitor.telling import Level, Shown, Telling
 
 BRISK = AgentPolicy(
     1,
@@ -82,15 +82,16 @@ class Watch(RuleBasedStateMachine):
         self.facts = Facts(offline_present=True, offline_memory_returned=False)
         self.now, self.ticks, self.beat_s = 1_000.0, 0, 0.2
         self.read_at = self.judged_at = 0.0
-        self.told = Telling()
+        self.told = Telling().shown(BRISK, SLO_MS)
         self.clock_s, self.record, self.moves = 0.0, list[Record](), []
 
     # --- what happens --------------------------------------------------------------------
 
     @rule(telling=TELLINGS, ticks=TICKS)
     def show(self, telling: Telling, ticks: int) -> None:
+        shown = telling.shown(self.law.policy, self.slo_ms)
         for _ in range(ticks):
-            self.tick(telling)
+            self.tick(shown)
 
     @rule(ticks=TICKS)
     def rest(self, ticks: int) -> None:
@@ -120,7 +121,7 @@ class Watch(RuleBasedStateMachine):
     def flap(self, noise: Telling, times: int) -> None:
         """Bad and good in turn, in some phase with the second."""
         for _ in range(times):
-            self.tick(noise)
+            self.show(noise, 1)
             self.show(Telling(), 3)
 
     @rule(signal=st.sampled_from(OVERLOADS), levels=st.lists(STUTTER, min_size=2, max_size=9))
@@ -129,12 +130,23 @@ class Watch(RuleBasedStateMachine):
         for level in levels:
             self.show(Telling({signal: level}), 5)
 
+    @rule(signal=st.sampled_from(OVERLOADS), ticks=st.integers(1, 40))
+    def vanish(self, signal: Signal, ticks: int) -> None:
+        """Over its limit once, then missing."""
+        self.show(Telling({signal: Level.OVER}), 1)
+        self.show(Telling({signal: None}), ticks)
+
+    @rule(ticks=st.integers(1, 45), lie=st.none() | st.integers(0, 4))
+    def go_blind(self, ticks: int, lie: int | None) -> None:
+        """Nothing but missing values, or nothing but nonsense."""
+        self.show(Telling(dict.fromkeys(SIGNALS), None, None, None, lie), ticks)
+
     @rule()
     def repeat_full_memory(self) -> None:
         """A source that is late has its last value shown again."""
         self.show(Telling({Signal.MEMORY: Level.OVER}), 1)
         for _ in range(3):
-            self.tick(Telling({Signal.MEMORY: Level.OVER}), repeated=True)
+            self.tick(self.told, repeated=True)
 
     @rule(ticks=st.integers(1, 12))
     def lose_samples(self, ticks: int) -> None:
@@ -195,10 +207,9 @@ class Watch(RuleBasedStateMachine):
 
     # --- one sample ------------------------------------------------------------------------
 
-    def tick(self, telling: Telling, repeated: bool = False) -> None:
-        self.told = telling
+    def tick(self, shown: Shown, repeated: bool = False) -> None:
+        self.told = shown
         self.read_at = self.read_at if repeated else self.read_at + 1.0
-        shown = telling.shown(self.law.policy, self.slo_ms)
         origins = (Origin("nvml", self.read_at),) * len(SIGNALS)
         self.guard.take(GpuReading(0, shown.values, origins=origins), self.now)
         new = self.read_at != self.judged_at
