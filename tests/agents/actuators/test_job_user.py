@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -33,11 +34,17 @@ def user():
     return job_user.look_up(NAME)
 
 
+def open_folders(folder):
+    """pytest's own are closed to others."""
+    top = Path(tempfile.gettempdir())
+    for one in (folder, *folder.parents):
+        if one != top and one.is_relative_to(top):
+            one.chmod(0o711)
+
+
 @pytest.fixture
 def state_dir(tmp_path):
-    """pytest's own folders are closed to others."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o711)
+    open_folders(tmp_path)
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "agent.sqlite3").write_text("secret")
     return tmp_path / "state"
@@ -98,8 +105,7 @@ def test_a_user_that_is_not_there_is_refused():
 def test_a_job_of_another_user_is_held_by_its_control_block(bench, user):
     if not all(job_user._may_pass(folder.stat(), user) for folder in BUILD.parents):
         user = job_user.look_up(pwd.getpwuid(os.geteuid()).pw_name)
-    for folder in (bench.folder, *bench.folder.parents[:2]):
-        folder.chmod(0o711)
+    open_folders(bench.folder)
     settings = ProcessSettings(bench.folder / "jobs", xcuda=bench.settings(), user=user)
     job_user.open_way(settings.directory, user)
     (bench.folder / "shared").mkdir()

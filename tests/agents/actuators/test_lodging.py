@@ -121,10 +121,11 @@ def test_a_group_that_an_agent_made_before_it_died_goes_with_the_next(lodger):
     assert not lodger.group.exists()
 
 
-def test_a_group_that_cannot_be_entered_is_no_job(tmp_path):
+def test_a_group_that_cannot_be_entered_is_no_job(tmp_path, monkeypatch):
     root = stand_in(tmp_path / "muxflow")
     lodger = Lodger(tmp_path, root)
-    lodger.runtime._launch, launch = (lambda _: os.getpid()), lodger.runtime._launch
+    launch = lodger.runtime._launch
+    monkeypatch.setattr(lodger.runtime, "_launch", lambda _: os.getpid())
     lodger.runtime.start(SLEEPER)
     lodger.group.rename(tmp_path / "gone")
     lodger.runtime._supervisors[PLACEMENT_ID] = launch(tmp_path / "jobs" / PLACEMENT_ID)

@@ -18,7 +18,7 @@ WRITER = "for number in range({}): print(f'{{number:09}}', flush=True)"
 def supervision(tmp_path):
     """Of a job that is played by the test."""
     made = Supervision.__new__(Supervision)
-    made._directory, made._spec = tmp_path, {"log_bytes": 1 << 16}
+    vars(made).update(_directory=tmp_path, _spec={"log_bytes": 1 << 16})
     return made
 
 
