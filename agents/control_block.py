@@ -14,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import functools
 import mmap
 import os
 import struct
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +48,9 @@ class Mode(IntEnum):
     THROTTLE = 1
     FREEZE = 2
     EXIT = 3
+
+
+MODES: Final = frozenset(Mode)
 
 
 class Kind(IntEnum):
@@ -91,18 +95,27 @@ U32, I32, U64, KINDS = Width.U32, Width.I32, Width.U64, Width.KINDS
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the fields of one structure lie: name → (offset, width). Little-endian."""
+    """Where the fields of one structure lie, in their order: name → (offset, width).
+    Little-endian."""
 
     size: int
     fields: Mapping[str, tuple[int, Width]]
+    _names: tuple[str, ...] = field(init=False)
+    _numbers: struct.Struct = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Slots are read for each job on each sample, so all their numbers at once."""
+        single = {name: at for name, at in self.fields.items() if at[1] is not KINDS}
+        shape, end = "<", 0
+        for offset, width in single.values():
+            shape += f"{offset - end}x{width.value}"
+            end = offset + width.bytes
+        object.__setattr__(self, "_names", tuple(single))
+        object.__setattr__(self, "_numbers", struct.Struct(shape))
 
     def unpack(self, raw: bytes) -> dict[str, int]:
         """The single numbers."""
-        return {
-            name: int(struct.unpack_from("<" + width.value, raw, offset)[0])
-            for name, (offset, width) in self.fields.items()
-            if width is not KINDS
-        }
+        return dict(zip(self._names, self._numbers.unpack_from(raw), strict=True))
 
     def unpack_kinds(self, raw: bytes, name: str) -> dict[Kind, int]:
         """A field with one number for each kind of memory."""
@@ -161,6 +174,7 @@ SLOT: Final = Layout(
 )
 
 FIRST_SLOT: Final = 192
+_OWNERS: Final = struct.Struct("<" + f"Q{SLOT.size - U64.bytes}x" * SLOTS)
 
 STATS: Final = Layout(
     size=FIRST_SLOT + SLOTS * SLOT.size,
@@ -390,8 +404,12 @@ class ControlBlock:
         Raises BlockError when the job has cut the file short.
         """
         raw = self._read_stats()
-        slots = (raw[FIRST_SLOT + index * SLOT.size :][: SLOT.size] for index in range(SLOTS))
-        return [_process(index, slot) for index, slot in enumerate(slots) if any(slot[:8])]
+        owners = _OWNERS.unpack_from(raw, FIRST_SLOT)
+        return [
+            _process(slot, raw[FIRST_SLOT + slot * SLOT.size :][: SLOT.size])
+            for slot, owner in enumerate(owners)
+            if owner
+        ]
 
     def used_bytes(self) -> int:
         """What the quota counts now. Raises BlockError as `read_slots` does."""
@@ -459,7 +477,7 @@ def _process(slot: int, raw: bytes) -> Process:
         window=of["window"] != 0,
         signal=of["signal"] or None,
         fault=of["fault"] or None,
-        mode=Mode(of["mode"]) if taken and of["mode"] in tuple(Mode) else None,
+        mode=Mode(of["mode"]) if taken and of["mode"] in MODES else None,
         sequence=of["sequence"] if taken else None,
         inflight=of["inflight"],
         used_bytes=SLOT.unpack_kinds(raw, "used_bytes"),
@@ -481,7 +499,7 @@ def host_pid(pid: int, started: int, namespace: int) -> int | None:
     `started` is the low half of its start time in clock ticks since boot, which is the same in
     every namespace and tells it from a later process with the same number.
     """
-    if namespace == _namespace("self"):
+    if namespace == _own_namespace():
         return pid if _started(str(pid)) == started else None
     for entry in _numbers(Path("/proc")):
         if (
@@ -507,6 +525,11 @@ def _started(process: str) -> int | None:
     state, *fields = text[text.rindex(")") + 2 :].split()
     ended = state in "ZXx" and int(fields[16]) <= 1
     return None if ended else int(fields[18]) & 0xFFFFFFFF
+
+
+@functools.cache
+def _own_namespace() -> int | None:
+    return _namespace("self")
 
 
 def _namespace(process: str) -> int | None:
