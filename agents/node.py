@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from agents import guard
@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 # Dwells and a cool-down under way: this much of them, at the most, a restart has to watch again.
 SAVE_EVERY_S: Final = 60.0
+# Of MPS, while looking at it fails: as of a daemon that says nothing.
+NO_WORD: Final = "nobody can say how its MPS is: see the log of the agent"
 # Stops a job whose policy is gone (the node was enrolled anew, so its old orders are void).
 WITHOUT_ORDERS: Final = AgentPolicy(0, 0, "without orders", thresholds={})
 
@@ -156,7 +158,8 @@ class NodeAgent:
 
     def sample(self, now: float) -> None:
         """One local sample of every GPU; jobs on a GPU that needs it are held or evicted."""
-        self._runtime.beat()
+        with self._contained:
+            self._runtime.beat()
         dt_s, self._sampled_at = now - self._sampled_at, now
         reading: NodeReading | None = None
         with self._contained:  # a source that fails has no data: guards go blind, stops go on
@@ -164,7 +167,8 @@ class NodeAgent:
         self._samples += 1
         self._looks = reading.looks if reading else ()
         for gpu in reading.gpus if reading else ():
-            self._take(self._guards[gpu.index], gpu, now)
+            with self._contained:
+                self._take(self._guards[gpu.index], gpu, now)
         for each in self._guards.values():
             with self._contained:
                 self._hurry_mps(each, now)
@@ -243,32 +247,29 @@ class NodeAgent:
 
     def decide(self, now: float, switch: Switch) -> None:
         """Closes the second: verdicts, what should run, telemetry, status."""
-        no_room = self._runtime.why_no_room()
+        with self._contained:
+            self._ask_for_room()
         for each in self._guards.values():
             each.switched_off = switch.covers(each.gpu.inventory.uuid)
-            each.no_room = no_room
             each.close_second()
             with self._contained:
                 self._look_at_mps(each, now)
             with self._contained:
                 self._judge(each, now)
-        self.reconcile(now)
+        with self._contained:
+            self.reconcile(now)
         self.outbox.offer(self._reporter.telemetry(now))
         self._offer_status(now)
         self.outbox.ring()
 
+    def _ask_for_room(self) -> None:
+        no_room = self._runtime.why_no_room()
+        for each in self._guards.values():
+            each.no_room = no_room
+
     def _look_at_mps(self, each: Guard, now: float) -> None:
-        if self._mps is None:
-            return
-        self._ask_mps(self._mps, each, each.xids, now)
-        for story in self._mps.news(each.index):
-            first = story["first"] or {}
-            self._spool.append(
-                EventKind.GPU_FAULT,
-                gpu_index=each.index,
-                placement_id=first.get("placement_id") or None,
-                data=story,
-            )
+        if self._mps is not None:
+            self._ask_mps(self._mps, each, each.xids, now)
 
     def _hurry_mps(self, each: Guard, now: float) -> None:
         if self._mps is not None and self._mps.is_urgent(each.index):
@@ -277,7 +278,20 @@ class NodeAgent:
     def _ask_mps(self, mps: MpsSide, each: Guard, xids: tuple[float, ...], now: float) -> None:
         lifted = not each.quarantine and not each.disabled
         around = Around(each.mode is SharingMode.ENFORCE, lifted, xids)
+        each.terms = replace(each.terms, hold=NO_WORD, unshareable=NO_WORD)  # if it fails
         each.terms = mps.terms(each.index, each.reading, around, now)
+        self._tell_faults(mps, each)
+
+    def _tell_faults(self, mps: MpsSide, each: Guard) -> None:
+        """At once: what a story says is durable together with what was done."""
+        for story in mps.news(each.index):
+            first = story["first"] or {}
+            self._spool.append(
+                EventKind.GPU_FAULT,
+                gpu_index=each.index,
+                placement_id=first.get("placement_id") or None,
+                data=story,
+            )
 
     def _judge(self, each: Guard, now: float) -> None:
         if self._gives_verdicts(each):

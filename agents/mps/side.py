@@ -44,7 +44,7 @@ class MpsSide(Protocol):
         """Something has happened there, or is under way, that waits for no second."""
 
     def news(self, index: int) -> tuple[dict[str, Any], ...]:
-        """The data of gpu_fault events that are due."""
+        """The data of gpu_fault events that are due: of stories that have begun or gone on."""
 
 
 class NodeMps:

@@ -503,6 +503,26 @@ def test_a_source_that_fails_blinds_the_node_and_stops_nothing_else(stage):
     assert "freeze" in stage.jobs.asked
 
 
+@pytest.mark.parametrize("step", ["beat", "why_no_room"])
+def test_a_runtime_that_fails_at_one_thing_leaves_nobody_unprotected(stage, step):
+    stage.start()
+    setattr(stage.jobs, step, lambda: 1 / 0)
+    overload(stage)
+    stage.run(6)
+    assert "freeze" in stage.jobs.asked
+    assert stage.told(EventKind.EVICTION_STARTED) != []
+
+
+def test_a_sample_of_one_gpu_that_cannot_be_taken_costs_the_other_nothing(stage):
+    stage.healthy()
+    stage.order(desired(placement(gpu_index=1), generation=2))
+    stage.node._guards[0].take = lambda *_: 1 / 0
+    overload(stage)
+    stage.run(6)
+    (begun,) = stage.told(EventKind.EVICTION_STARTED)
+    assert begun.data["origin"] == Origin.OVERLOAD
+
+
 def test_the_hello_names_what_the_node_has_and_holds(stage):
     stage.order(desired(generation=4))
     hello = stage.node.hello()

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from agents.mps.warden import Terms
+from agents.node import NO_WORD
 from agents.wire.names import (
     EndReason,
     EventKind,
@@ -100,14 +101,19 @@ def test_the_mps_side_may_act_only_where_the_mode_is_enforce(stage):
     assert stage.node._mps.around.enforce is True
 
 
-def test_an_mps_side_that_breaks_stops_nothing_else(stage):
+def test_an_mps_side_that_breaks_lets_nothing_run_and_stops_nothing_else(stage):
     stage.start()
     stage.node._mps.terms = lambda *_, **__: 1 / 0
     stage.run(3)
+    assert stage.job().state is PlacementState.FROZEN
+    assert stage.status.gpus[0].unshareable_fact == NO_WORD
+    assert stage.told(EventKind.EVICTION_STARTED) == []
+    stage.node._mps = Says(Terms())
+    stage.run(2)
     assert stage.job().state is PlacementState.RUNNING
 
 
-def test_the_story_of_a_fault_is_told_once_a_second_and_names_the_job(stage):
+def test_the_story_of_a_fault_is_told_as_it_goes_on_and_names_the_job(stage):
     stage.start()
     first = {"pid": 7, "side": "offline", "name": "loop", "placement_id": PLACEMENT_ID}
     stage.node._mps.due = [{"fault_id": "f", "first": first, "ended": False}]
@@ -118,6 +124,14 @@ def test_the_story_of_a_fault_is_told_once_a_second_and_names_the_job(stage):
     assert [event.data["ended"] for event in told] == [False, True]
     assert [event.placement_id for event in told] == [PLACEMENT_ID, None]
     assert [event.gpu_index for event in told] == [0, 0]
+
+
+def test_the_end_of_a_story_outlives_an_agent_that_is_killed_in_the_same_second(stage):
+    stage.start()
+    stage.node._mps.urgent = True
+    stage.node._mps.due = [{"fault_id": "f", "first": None, "ended": True}]
+    stage.run(0.2)
+    assert [event.data["ended"] for event in stage.told(EventKind.GPU_FAULT)] == [True]
 
 
 def test_what_is_urgent_waits_for_no_second(stage):
