@@ -27,6 +27,8 @@ class Lodgings:
         self._groups: dict[str, Group] = {}
         # What the kernel did to ended jobs for want of memory: kept, as their groups go.
         self._kills: dict[str, str] = {}
+        # Of ended jobs, while the kernel still holds on to them.
+        self._left: list[Group] = []
         self._pressure = Pressure()
         self._looked_at = float("-inf")
 
@@ -61,7 +63,8 @@ class Lodgings:
         self._pressure = pressure.step(self._pressure, groups, held, host, now)
 
     def why_full(self) -> str:
-        """Why the host has no room for another job, "" when it has."""
+        """Why the host has no room for another job, "" when it has; asked once a second."""
+        self._left = [group for group in self._left if not group.remove()]
         return pressure.host_short(memory.host_memory(self._proc))
 
     def why_leave(self, placement_id: str) -> str:
@@ -83,20 +86,18 @@ class Lodgings:
             group.kill()
 
     def leave(self, placement_id: str) -> str:
-        """The job has ended: its group goes, with the next look if not at once. What the kernel did
-        to it for want of memory, "" for nothing."""
-        group = self._groups.get(placement_id)
+        """The job has ended: its group goes, now or soon. What the kernel did to the job for want
+        of memory, "" for nothing."""
+        group = self._groups.pop(placement_id, None)
         if group is not None:
             told = group.read()
-            if placement_id not in self._kills and told is not None:
-                self._kills[placement_id] = pressure.oom(told)
-            if group.remove():
-                del self._groups[placement_id]
+            self._kills[placement_id] = "" if told is None else pressure.oom(told)
+            if not group.remove():
+                self._left.append(group)
         return self._kills.get(placement_id, "")
 
     def forget(self, placement_id: str) -> None:
         self.leave(placement_id)
-        self._groups.pop(placement_id, None)
         self._kills.pop(placement_id, None)
 
     def _resident(self, roots: Mapping[str, int | None]) -> dict[str, int]:
