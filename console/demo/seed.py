@@ -26,7 +26,7 @@ from console.demo.cluster import (
     staged,
 )
 from console.inventory import enrolment, imports
-from console.inventory.models import Gpu, Node, Pool
+from console.inventory.models import Node, Pool
 from console.policies import rules
 from console.policies import services as policies
 from console.policies.models import Policy
@@ -49,8 +49,6 @@ def everything(
     policies.ensure_defaults(now, demo=True)
     if gpu_uuids:
         _let_jobs_run_unlimited(REAL_POOL, now)
-        # Their agent takes ten seconds to see that online is on MPS; with the pool they share then.
-        Gpu.objects.filter(uuid__in=gpu_uuids).update(sharing_mode=SharingMode.ENFORCE)
     _enrol(folder)
 
 

@@ -18,6 +18,7 @@ REFILL: Final = 40
 
 class Step(StrEnum):
     TURN_SHARING_ON = "turn_sharing_on"
+    SHARE_LATECOMERS = "share_latecomers"
     TRAFFIC_SPIKE = "traffic_spike"
     REFILL_QUEUE = "refill_queue"
 
@@ -26,7 +27,8 @@ class Step(StrEnum):
 class Scene:
     """`seen_s`: since the first page view, None before it. `spike_s`: since the last spike.
 
-    `queued` counts simulated jobs: real processes wait for their one node and tell nothing of it.
+    `latecomers`: GPUs that could not share yet when sharing was turned on, and can now. `queued`
+    counts simulated jobs: real processes wait for their one node and tell nothing of it.
     """
 
     seen_s: float | None
@@ -34,6 +36,7 @@ class Scene:
     guests_running: int
     queued: int
     spike_s: float | None
+    latecomers: bool = False
 
 
 def due(scene: Scene) -> tuple[Step, ...]:
@@ -43,6 +46,8 @@ def due(scene: Scene) -> tuple[Step, ...]:
         return ()
     if scene.seen_s >= SHARING_AFTER_S and not scene.sharing_was_on:
         steps.append(Step.TURN_SHARING_ON)
+    if scene.latecomers:
+        steps.append(Step.SHARE_LATECOMERS)
     if scene.seen_s >= SPIKE_AFTER_S and scene.guests_running and _spike_is_over(scene.spike_s):
         steps.append(Step.TRAFFIC_SPIKE)
     if scene.sharing_was_on and scene.queued < QUEUE_LOW:

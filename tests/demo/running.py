@@ -158,6 +158,19 @@ def is_whole(demo: Demo) -> bool:
     return bool(fleet["live"] == fleet["gpus"] > 0)
 
 
+def share(demo: Demo) -> None:
+    """Everywhere: node 17 may only after it has watched its online services for ten seconds."""
+
+    def is_everywhere() -> bool:
+        left_out = "sharing_mode = 'observe' AND NOT holdback AND retired_at IS NULL"
+        if demo.one(f"SELECT count(*) FROM inventory_gpu WHERE {left_out}"):  # noqa: S608
+            demo.post("/sharing/start/", note="jobs to look at")
+            return False
+        return True
+
+    eventually(is_everywhere, 60, "every GPU that is not held back shares")
+
+
 def processes_of(folder: Path) -> dict[int, str]:
     """Process id and command of all that was started with this folder, however far from us."""
     found = {}

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browsing import watched
 from tests.demo.people import sign_in
-from tests.demo.running import Demo, eventually
+from tests.demo.running import Demo, eventually, share
 
 pytestmark = [
     pytest.mark.demo,
@@ -24,8 +24,7 @@ PROPOSED_S = 120
 @pytest.fixture
 def proposals(demo: Demo) -> list[str]:
     """Ids of what waits for a person; the rounds of a cluster that shares propose by themselves."""
-    if not demo.fleet()["sharing"]:
-        demo.post("/sharing/start/", note="to have something to decide")
+    share(demo)
     eventually(lambda: waiting(demo), PROPOSED_S, "a proposal waits for a person")
     return waiting(demo)
 

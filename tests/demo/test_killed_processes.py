@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from console.demo.real_node import why_without_xcuda
-from tests.demo.running import ROOT, Demo, eventually, is_alive
+from tests.demo.running import ROOT, Demo, eventually, is_alive, share
 
 pytestmark = [
     pytest.mark.demo,
@@ -24,8 +24,7 @@ STARTED_AGAIN_S, CONVERGED_S = 20, 45
 @pytest.fixture(autouse=True)
 def sharing(demo: Demo) -> None:
     """Jobs are running before anything is killed."""
-    if not demo.fleet()["sharing"]:
-        demo.post("/sharing/start/", note="something to lose")
+    share(demo)
     eventually(lambda: demo.placements("RUNNING") >= 20, 60, "20 jobs run")
 
 

@@ -17,6 +17,7 @@ from tests.demo.running import (
     is_up,
     launch,
     processes_of,
+    share,
 )
 
 pytestmark = [
@@ -34,8 +35,7 @@ def test_nobody_else_may_read_sessions_keys_or_logs(demo: Demo) -> None:
 
 
 def test_nothing_survives_a_launcher_that_is_killed(demo: Demo) -> None:
-    if not demo.fleet()["sharing"]:
-        demo.post("/sharing/start/", note="jobs that could be left behind")
+    share(demo)
     eventually(lambda: runs(demo, "trainer"), 60, "a real process runs on node-17")
     demo.launcher.send_signal(signal.SIGKILL)
     demo.launcher.wait()

@@ -43,3 +43,7 @@ def test_one_spike_is_over_before_the_next() -> None:
 
 def test_the_queue_is_refilled_before_it_runs_dry() -> None:
     assert due(scene(queued=39)) == (Step.REFILL_QUEUE,)
+
+
+def test_a_gpu_that_could_not_share_at_first_does_so_once_it_can() -> None:
+    assert due(scene(latecomers=True)) == (Step.SHARE_LATECOMERS,)
