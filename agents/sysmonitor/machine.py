@@ -22,7 +22,7 @@ from agents.sysmonitor.decisions import View, decide, fault_in
 from agents.sysmonitor.monitor import Action, ActionKind, Facts, Monitor, Step, Transition
 from agents.sysmonitor.signals import Reading, limit_of
 from agents.sysmonitor.thresholds import Dwell
-from agents.sysmonitor.transitions import Trigger, next_state
+from agents.sysmonitor.transitions import EndlessMoves, Trigger, next_state
 from agents.wire.names import GpuState, Origin, Signal
 from agents.wire.policy import AgentPolicy
 
@@ -31,6 +31,9 @@ MAX_STEP_S: Final = 2.0
 # Steps are counted in tenths: a beat that is a millisecond early must not make a dwell of three
 # seconds take four.
 STEP_DIGITS: Final = 1
+# The longest way in one second is from DISABLED to OVERLIMIT, in four moves; a way without an end
+# would hold up the whole node.
+MOST_MOVES: Final = 8
 # Transitions kept to explain a defect.
 STORY_LENGTH: Final = 8
 # p99 as a ratio of the SLO beyond which an eviction of origin slo is proposed.
@@ -97,12 +100,20 @@ def wire_step(
     facts: Facts,
     now: float,
 ) -> Step:
-    """Every transition that is not a freeze, from the last and the worst value of one second."""
+    """Every transition that is not a freeze, from the last and the worst value of one second.
+
+    Raises IllegalTransition, EndlessMoves.
+    """
     view = View(_aged(monitor, last, worst, policy, facts, now), last, worst, policy, facts)
     step = Step(view.monitor)
-    while (decided := decide(view)) is not None:
+    for _ in range(MOST_MOVES):
+        decided = decide(view)
+        if decided is None:
+            break
         step = _carried_out(step, *decided, view, now)
         view = view._replace(monitor=step.monitor)
+    else:
+        raise EndlessMoves(step.monitor.story)
     step = _escalated(step, view)
     step = replace(step, monitor=amended(step.monitor, person=facts.disabled_by_person))
     return _proposed(_net(step, monitor, facts), view)

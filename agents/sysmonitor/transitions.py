@@ -68,6 +68,13 @@ class IllegalTransition(RuntimeError):
         self.state, self.trigger, self.story = state, trigger, tuple(story)
 
 
+class EndlessMoves(RuntimeError):
+    """The machine came to no rest in one second: a defect, told with what happened before."""
+
+    def __init__(self, story: Sequence[str]) -> None:
+        super().__init__(f"no end of moves in one second: {'; '.join(story)}")
+
+
 def next_state(state: GpuState, trigger: Trigger, story: Sequence[str] = ()) -> GpuState:
     """Where `trigger` leads from `state`. Raises IllegalTransition."""
     try:

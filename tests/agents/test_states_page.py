@@ -30,6 +30,7 @@ NUMBERS = {
     "LEAST_SAMPLES_OVER": thresholds,
     "BLIND_SAMPLES": decisions,
     "MAX_STEP_S": machine,
+    "MOST_MOVES": machine,
     "SLO_RATIO": machine,
     "LEAST_WINDOW_S": cooldown,
     "RISE_PERCENT_PER_S": duty,

@@ -7,8 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from agents.sysmonitor import machine
+from agents.sysmonitor.crossings import Cause
 from agents.sysmonitor.monitor import ActionKind, Facts, Monitor, from_dict, to_dict
 from agents.sysmonitor.signals import reading
+from agents.sysmonitor.transitions import EndlessMoves, Trigger
 from agents.wire.names import GpuState, Origin, Signal
 from agents.wire.policy import Threshold, balanced
 from tests.agents.sysmonitor.cast import (
@@ -508,6 +510,16 @@ def test_wire_samples_alone_guard_too():
     )
     assert step.monitor.state is GpuState.GUARDED
     assert [action.kind for action in step.actions] == [ActionKind.FREEZE]
+
+
+def test_a_defect_that_goes_in_circles_raises_and_does_not_hang(monkeypatch):
+    round_and_round = {GpuState.HEALTHY: Trigger.BUSY, GpuState.UNHEALTHY: Trigger.CALM}
+    monkeypatch.setattr(
+        machine, "decide", lambda view: (round_and_round[view.monitor.state], Cause("it turns"))
+    )
+    with pytest.raises(EndlessMoves, match="it turns"):
+        healthy_monitor = Monitor(state=GpuState.HEALTHY)
+        machine.wire_step(healthy_monitor, seen(), seen(), POLICY, SHARED, now=1.0)
 
 
 def test_a_lost_sample_is_not_zero():
