@@ -96,7 +96,10 @@ class Control:
         """Raises ControlFailed, or answers.BadAnswer for an answer that cannot be read."""
         self._expect_daemon()
         within_s = self._deadline_s if deadline_s is None else deadline_s
-        code, text = self._invoke(question.text, within_s)
+        try:
+            code, text = self._invoke(question.text, within_s)
+        except OSError as error:  # this machine is out of something
+            raise ControlFailed(f"{self.program[0]} cannot be run: {error}") from error
         if code != 0:
             raise _failure(question.text, code, text)
         return question.read(text)
@@ -132,7 +135,7 @@ class Control:
             try:
                 text = _read(answer, command, deadline)
                 return _status(process, command, deadline), text.decode(errors="replace")
-            except (ControlFailed, BadAnswer):
+            except BaseException:
                 _kill(process)
                 raise
 

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
+from agents.containment import Containment
 from agents.mps import unit
 from agents.mps.control import PROGRAM, Control, ControlFailed, Place
 from agents.mps.health import Snapshot
@@ -38,9 +39,11 @@ class Daemons:
 
     def _ring(self) -> None:
         """For all of them: a thread that wakes costs more than what it looks at."""
+        contained = Containment("mps")
         while not self._ending.wait(LOOK_S):
             for watcher in self._watchers.values():
-                watcher.ring()
+                with contained:
+                    watcher.ring()
 
     def __contains__(self, gpu_uuid: str) -> bool:
         return gpu_uuid in self._watchers

@@ -8,7 +8,7 @@ fatal error in a log counts from then on, until the server itself says otherwise
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -44,6 +44,8 @@ ASK_EVERY_S: Final = 10.0
 ASK_AGAIN_S: Final = 0.5
 # In any state but an open one there is something to wait for.
 ASK_UNSETTLED_S: Final = 1.0
+# Longer than between two questions, all that is asked at once and one errand at its slowest.
+STALE_S: Final = 40.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,15 @@ def said(statuses: Mapping[int, Status]) -> tuple[ServerState, int | None]:
             if status is grave:
                 return _SAID[status], pid
     return ServerState.NO_SERVER, None
+
+
+def as_of(last: Snapshot, now: float) -> Snapshot:
+    """What the last look still says. That a server was open long ago says nothing; that it was
+    not holds until somebody looks again."""
+    if not last.open or now - last.at <= STALE_S:
+        return last
+    why = f"nobody has looked for {now - last.at:.0f} s"
+    return replace(last, state=ServerState.SILENT, why=why, client_pids=None)
 
 
 def is_worth_asking(last: Snapshot, account: Account, now: float) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from agents.collectors.attribution import GpuProcess, Side, is_online
 from agents.collectors.base import GpuReading
 from agents.collectors.card import Card
-from agents.mps import timeline
+from agents.mps import health, timeline
 from agents.mps.health import Snapshot
 from agents.mps.keep import Keep
 from agents.mps.shareable import CardFacts, OnlineProcess
@@ -84,7 +84,8 @@ class NodeMps:
             around.lifted,
             _only(self._services(index)),
         )
-        self._seen[index] = mps = self._snapshot(card.uuid)
+        self._seen[index] = seen = self._snapshot(card.uuid)
+        mps = health.as_of(seen, now)
         warden = self.wardens[index]
         told = warden.look(facts_of(card, reading), mps, guests, now, self._wall())
         if self._keep is not None:

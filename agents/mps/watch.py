@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from agents.complaints import Complaints
+from agents.containment import Containment
 from agents.mps import health, journal
 from agents.mps.answers import BadAnswer, Refused, Status
 from agents.mps.control import Control, ControlFailed, NoDaemon, TooLate
@@ -131,6 +132,7 @@ class Watcher:
         self.watch, self._clock = watch, clock
         self._errands: queue.Queue[Callable[[Watch], None] | None] = queue.Queue(MAX_ERRANDS)
         self._complaints = Complaints()
+        self._contained = Containment(f"mps {watch.control.place.gpu_uuid}")
         place = watch.control.place
         self._logs = (str(place.control_log), str(place.server_log))
         self._marks: list[Mark | None] = []
@@ -172,19 +174,20 @@ class Watcher:
             self._complain("its daemon hangs and too many commands wait")
 
     def _run(self) -> None:
-        while True:
-            try:
+        errand: Callable[[Watch], None] | None = _nothing_but_a_look
+        while errand is not None:
+            with self._contained:
+                self._do(errand)
+            with self._contained:
                 self.watch.look(self._clock())
-                errand = self._errands.get()
-                if errand is None:
-                    break
-                errand(self.watch)
-            except (ControlFailed, BadAnswer) as failure:
-                self._complain(str(failure))
-            except Exception:
-                log.exception("%s: a look failed", self._thread.name)
-                time.sleep(LOOK_S)
+            errand = self._errands.get()
         self.watch.close()
+
+    def _do(self, errand: Callable[[Watch], None]) -> None:
+        try:
+            errand(self.watch)
+        except (ControlFailed, BadAnswer) as failure:
+            self._complain(str(failure))
 
     def _complain(self, text: str) -> None:
         if self._complaints.due(text):

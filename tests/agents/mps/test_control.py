@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agents.mps.answers import BadAnswer, Refused, Status
-from agents.mps.control import Control, NoDaemon, NoProgram, NotPermitted, TooLate
+from agents.mps.control import Control, ControlFailed, NoDaemon, NoProgram, NotPermitted, TooLate
 from agents.stub import mps_control
 
 GIB = 1 << 30
@@ -127,6 +127,14 @@ def test_a_process_that_ends_is_no_client_any_more(daemon):
 
 
 # --- one that is not ---------------------------------------------------------------------
+
+
+def test_a_program_that_this_machine_cannot_run_is_told_of(place, tmp_path):
+    program = tmp_path / "for-another-machine"
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o755)
+    with pytest.raises(ControlFailed, match="cannot be run"):
+        asked(place, (str(program),))
 
 
 def test_without_a_daemon_nothing_is_run(mps, tmp_path):

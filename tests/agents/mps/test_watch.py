@@ -10,7 +10,14 @@ import pytest
 from agents.mps import health
 from agents.mps.answers import Refused, Status
 from agents.mps.daemons import Daemons, restart_server
-from agents.mps.health import ASK_AGAIN_S, ASK_EVERY_S, ASK_UNSETTLED_S, ServerState, Snapshot
+from agents.mps.health import (
+    ASK_AGAIN_S,
+    ASK_EVERY_S,
+    ASK_UNSETTLED_S,
+    STALE_S,
+    ServerState,
+    Snapshot,
+)
 from agents.mps.journal import Account
 from agents.mps.watch import MAX_ERRANDS, Watch, Watcher
 from tests.agents.mps.cast import UUID
@@ -52,6 +59,21 @@ def test_the_daemon_is_asked_when_something_happened_and_else_seldom(last, accou
 )
 def test_the_gravest_server_speaks_for_the_gpu(statuses, state):
     assert health.said(statuses)[0] is state
+
+
+@pytest.mark.parametrize(
+    ("state", "after_s", "seen"),
+    [
+        (ServerState.ACTIVE, STALE_S, ServerState.ACTIVE),
+        (ServerState.ACTIVE, STALE_S + 1, ServerState.SILENT),
+        (ServerState.NO_SERVER, STALE_S + 1, ServerState.SILENT),
+        (ServerState.FAULT, STALE_S + 1, ServerState.FAULT),
+    ],
+)
+def test_a_server_is_not_open_for_ever_because_it_once_was(state, after_s, seen):
+    last = replace(ACTIVE, state=state, client_pids=frozenset({1}))
+    assert health.as_of(last, last.at + after_s).state is seen
+    assert (health.as_of(last, last.at + after_s).client_pids is None) == (seen != state)
 
 
 # --- what is seen -----------------------------------------------------------------------
@@ -163,6 +185,29 @@ def test_an_errand_that_fails_does_not_end_the_watching(daemon):
     watcher.do(lambda _watch: done.set())
     assert done.wait(5)
     watcher.stop()
+
+
+def test_a_look_that_goes_wrong_keeps_no_errand_waiting_and_is_made_again(daemon, monkeypatch):
+    watch, done = Watch(daemon.control), threading.Event()
+    watcher, look = Watcher(watch), watch.look
+    monkeypatch.setattr(watch, "look", lambda _now: 1 / 0)
+    watcher.start()
+    watcher.do(lambda _watch: done.set())
+    assert done.wait(5)
+    monkeypatch.setattr(watch, "look", look)
+    watcher.ring()
+    until(lambda: watcher.snapshot.state is ServerState.NO_SERVER)
+    watcher.stop()
+
+
+def test_one_that_cannot_be_rung_does_not_silence_the_bell(daemon, monkeypatch):
+    node = Daemons([daemon.control])
+    rung = threading.Event()
+    rings = iter([lambda: 1 / 0, rung.set])
+    monkeypatch.setattr(node.watcher(UUID), "ring", lambda: next(rings, lambda: None)())
+    node.start()
+    assert rung.wait(5)
+    node.stop()
 
 
 def test_all_daemons_of_a_node_tell_who_their_clients_are(daemon, process):
