@@ -517,9 +517,9 @@ def test_a_defect_that_goes_in_circles_raises_and_does_not_hang(monkeypatch):
     monkeypatch.setattr(
         machine, "decide", lambda view: (round_and_round[view.monitor.state], Cause("it turns"))
     )
+    turning = Monitor(state=GpuState.HEALTHY)
     with pytest.raises(EndlessMoves, match="it turns"):
-        healthy_monitor = Monitor(state=GpuState.HEALTHY)
-        machine.wire_step(healthy_monitor, seen(), seen(), POLICY, SHARED, now=1.0)
+        machine.wire_step(turning, seen(), seen(), POLICY, SHARED, now=1.0)
 
 
 def test_a_lost_sample_is_not_zero():
