@@ -155,11 +155,12 @@ def _online(reading: GpuReading) -> tuple[OnlineProcess, ...] | None:
     )
 
 
-def _ours(reading: GpuReading | None) -> dict[int, Victim]:
-    processes = () if reading is None else reading.processes or ()
+def _ours(reading: GpuReading | None) -> dict[int, Victim] | None:
+    if reading is None or reading.processes is None:
+        return None
     return {
         one.pid: Victim(one.pid, "offline", one.name, one.placement_id or "")
-        for one in processes
+        for one in reading.processes
         if one.side is Side.OFFLINE and _is_alive(one)
     }
 

@@ -61,18 +61,24 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Guests:
-    """Our own processes on the GPU, what they told of fatal errors, and the XIDs since the last
-    look that SysMonitor has no answer to. `enforce`: the GPU's mode lets us act; below it a fault
-    is only seen. `approved`: no quarantine is on the GPU, or a person lifted it. `service`: the
-    online service of the GPU, "" where there are several or none is known."""
+    """Our own processes on the GPU (None: nobody can list them), what they told of fatal errors,
+    and the XIDs since the last look that SysMonitor has no answer to. `enforce`: the GPU's mode
+    lets us act; below it a fault is only seen. `approved`: no quarantine is on the GPU, or a person
+    lifted it. `service`: the online service of the GPU, "" where there are several or none is
+    known."""
 
-    processes: Mapping[int, Victim]
+    processes: Mapping[int, Victim] | None
     witnesses: tuple[Witness, ...] = ()
     xids: tuple[float, ...] = ()
     job_uid: int | None = None
     enforce: bool = True
     approved: bool = False
     service: str = ""
+
+    @property
+    def are_gone(self) -> bool:
+        """As far as is known: who cannot be listed may still be there."""
+        return self.processes is not None and not self.processes
 
 
 class Warden:
@@ -140,14 +146,14 @@ class Warden:
 
     def _meet(self, sharing: Sharing, guests: Guests, wall: float) -> None:
         online = (Victim(one.pid, "online", guests.service or one.name) for one in sharing.online)
-        self.stories.meet((*online, *guests.processes.values()), wall)
+        self.stories.meet((*online, *(guests.processes or {}).values()), wall)
 
     def _heed(self, sharing: Sharing, guests: Guests, wall: float) -> None:
         """What fatal codes call for while the server itself is well."""
         fresh = [one for one in guests.witnesses if one not in self._heard]
         self._heard = frozenset(guests.witnesses)
-        before, codes, gone = self._call, [one.code for one in fresh], not guests.processes
-        call = called(before, sharing.mps.state, codes, guests.xids, offline_gone=gone)
+        before, codes = self._call, [one.code for one in fresh]
+        call = called(before, sharing.mps.state, codes, guests.xids, offline_gone=guests.are_gone)
         if call is not None and call != before:
             self._answer(call, fresh)
         if call is None and before is not None and self.stage is Stage.SOUND:
@@ -197,7 +203,7 @@ class Warden:
         may_restart = self._recovery.hooks == 0 or self._hands.has_hook
         return recovery.Seen(
             sharing.mps.state,
-            offline_gone=not guests.processes,
+            offline_gone=guests.are_gone,
             online_back=enough and self._arrivals.stance is Stance.OPEN,
             approved=guests.approved,
             faulted=self._new_fault(sharing.mps),

@@ -101,6 +101,15 @@ def test_a_fault_is_urgent_from_its_first_sight_until_it_is_over():
     assert not mps.is_urgent(1)
 
 
+def test_without_a_sample_no_job_is_taken_for_gone():
+    mps = side.NodeMps({0: CARD}, lambda _uuid: FAULTY, lambda _card: Hands())
+    for now in (0.0, 0.2, 0.4):
+        mps.terms(0, None, ENFORCE, now)
+    assert mps.wardens[0].stage is Stage.ENDING
+    mps.terms(0, reading(), ENFORCE, 0.6)
+    assert mps.wardens[0].stage is Stage.WAITING
+
+
 def test_a_story_survives_the_agent_and_is_told_by_the_next(tmp_path):
     def life():
         keep = Keep(state, "node-01", "boot 1", clock=lambda: 0.0)

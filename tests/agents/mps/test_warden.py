@@ -58,7 +58,7 @@ class Gpu:
 
     def see(self, card=CARD, mps=MPS, guests=(), for_s=1, **fields) -> Terms:
         for _ in range(round(for_s)):
-            ours = Guests(dict(guests), **fields)
+            ours = Guests(None if guests is None else dict(guests), **fields)
             terms = self.warden.look(card, mps, ours, self.now, 1e9 + self.now)
             self.now += 1.0
         return terms
@@ -253,6 +253,23 @@ def test_a_job_that_faulted_by_itself_is_told_of_once_it_is_gone(gpu):
     (told,) = gpu.warden.stories.all
     assert (told.first, told.code, told.others, told.ended) == (JOB[20], 808, (), True)
     assert told.recovered_s is None
+
+
+def test_a_job_that_nobody_can_list_has_not_gone(gpu):
+    said = (Witness(20, 700, 1e9 + gpu.now, "job-a"),)
+    gpu.see(guests=JOB, witnesses=said)
+    terms = gpu.see(guests=None, witnesses=said, for_s=3)
+    assert terms.fault
+    assert terms.hold
+    assert gpu.warden.stories.all == ()
+
+
+def test_a_hook_waits_for_jobs_that_nobody_can_list_as_for_those_that_are_there(gpu):
+    gpu.see(mps=FAULT, guests=None)
+    gpu.see(mps=FAULT, guests=None)
+    assert gpu.hands.done == []
+    gpu.see(mps=FAULT, guests=None, for_s=2)
+    assert gpu.hands.done == ["restart_online"]
 
 
 @pytest.mark.parametrize("code", [214, 806])
