@@ -16,7 +16,7 @@ from agents.wire.cluster import (
     ClusterNode,
     ClusterService,
 )
-from agents.wire.names import RuntimeKind
+from agents.wire.names import Checkpoint, RuntimeKind
 
 REAL_NODE = "node-17"
 REAL_POOL = "lab"
@@ -127,7 +127,10 @@ def real_jobs(*, under_mps: bool, each: int = 4) -> tuple[ClusterJob, ...]:
     training = (sys.executable, "-m", "agents.stub.gpu_trainer")
     kinds = ((CAREFUL_FAMILY, training), (CARELESS_FAMILY, (*DROPS_PRELOAD, *training)))
     jobs = [
-        msgspec.structs.replace(_job(family, command), gpu_models=(model,))
+        # It does nothing at SIGTERM, so there is nothing to wait for.
+        msgspec.structs.replace(
+            _job(family, command), gpu_models=(model,), checkpoint=Checkpoint.NONE
+        )
         for (family, command), model in zip(kinds, REAL_MODELS, strict=True)
     ]
     return tuple(job for like in jobs for job in _numbered(like, each))
