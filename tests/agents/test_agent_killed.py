@@ -56,6 +56,7 @@ def test_an_agent_killed_at_any_moment_runs_no_job_twice_and_accounts_for_each(b
     for number in range(1, count + 1):
         agent = begin(bench.folder, number)
         while not held(bench.folder):  # the first life starts what all others find
+            assert agent.poll() is None
             time.sleep(0.02)
         time.sleep(chance.random() * 0.5)
         agent.kill()
