@@ -35,7 +35,7 @@ from console.workloads.models import OfflineJob
 
 FAMILIES = 200
 URGENT_IN = 10
-PROCESSES_WAITING = 4
+PROCESSES_WAITING, PROCESSES_LOW = 4, 2
 
 
 def everything(
@@ -74,20 +74,33 @@ def _enrol(folder: Path) -> None:
 
 
 def refill_queue(count: int, now: datetime) -> None:
-    """Submit `count` simulated jobs like those of the cluster file, one in ten of them urgent, and
-    as many real processes as keep a few waiting for the node that runs such.
-    """
+    """Submit `count` simulated jobs like those of the cluster file, one in ten of them urgent."""
     simulated = OfflineJob.objects.filter(command=[])
     urgent = count // URGENT_IN
     _resubmit(simulated.filter(priority__gte=CAMPAIGN_PRIORITY), urgent, now)
     _resubmit(simulated.exclude(priority__gte=CAMPAIGN_PRIORITY), count - urgent, now)
-    for family in (PROCESS_FAMILY, CAREFUL_FAMILY, CARELESS_FAMILY):
-        _keep_waiting(OfflineJob.objects.filter(name__startswith=f"{family}-"), now)
 
 
-def _keep_waiting(family: QuerySet[OfflineJob], now: datetime) -> None:
-    waiting = family.filter(state=OfflineJob.State.QUEUED).count()
-    _resubmit(family, PROCESSES_WAITING - waiting, now)
+def processes_are_low() -> bool:
+    """Whether the node that runs real processes will soon have nothing to run of some kind."""
+    return any(_waiting(family) < PROCESSES_LOW for family in _families())
+
+
+def refill_processes(now: datetime) -> None:
+    """As many as keep a few of each kind waiting for the node that runs such."""
+    for family in _families():
+        _resubmit(family, PROCESSES_WAITING - _waiting(family), now)
+
+
+def _families() -> list[QuerySet[OfflineJob]]:
+    """Of real processes, those that this demo has."""
+    names = (PROCESS_FAMILY, CAREFUL_FAMILY, CARELESS_FAMILY)
+    families = [OfflineJob.objects.filter(name__startswith=f"{name}-") for name in names]
+    return [family for family in families if family.exists()]
+
+
+def _waiting(family: QuerySet[OfflineJob]) -> int:
+    return family.filter(state=OfflineJob.State.QUEUED).count()
 
 
 def _resubmit(like: QuerySet[OfflineJob], count: int, now: datetime) -> None:

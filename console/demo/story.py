@@ -21,6 +21,7 @@ class Step(StrEnum):
     SHARE_LATECOMERS = "share_latecomers"
     TRAFFIC_SPIKE = "traffic_spike"
     REFILL_QUEUE = "refill_queue"
+    REFILL_PROCESSES = "refill_processes"
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Scene:
     """`seen_s`: since the first page view, None before it. `spike_s`: since the last spike.
 
     `latecomers`: GPUs that could not share yet when sharing was turned on, and can now. `queued`
-    counts simulated jobs: real processes wait for their one node and tell nothing of it.
+    counts simulated jobs, `processes_low` tells of the real ones, which wait for their one node.
     """
 
     seen_s: float | None
@@ -37,6 +38,7 @@ class Scene:
     queued: int
     spike_s: float | None
     latecomers: bool = False
+    processes_low: bool = False
 
 
 def due(scene: Scene) -> tuple[Step, ...]:
@@ -52,6 +54,8 @@ def due(scene: Scene) -> tuple[Step, ...]:
         steps.append(Step.TRAFFIC_SPIKE)
     if scene.sharing_was_on and scene.queued < QUEUE_LOW:
         steps.append(Step.REFILL_QUEUE)
+    if scene.sharing_was_on and scene.processes_low:
+        steps.append(Step.REFILL_PROCESSES)
     return tuple(steps)
 
 

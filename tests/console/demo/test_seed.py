@@ -85,8 +85,9 @@ def test_the_pool_of_the_stand_in_gpus_alone_lets_jobs_run_without_xcuda(tmp_pat
 def test_real_processes_do_not_pile_up_before_their_one_node(folder: Path) -> None:
     processes = OfflineJob.objects.exclude(command=[])
     at_first = processes.count()
-    seed.refill_queue(40, NOW)
-    assert processes.count() == at_first
+    seed.refill_processes(NOW)
+    assert (processes.count(), seed.processes_are_low()) == (at_first, False)
     processes.update(state="SUCCEEDED")
-    seed.refill_queue(40, NOW)
+    assert seed.processes_are_low()
+    seed.refill_processes(NOW)
     assert processes.filter(state="QUEUED").count() == seed.PROCESSES_WAITING

@@ -47,3 +47,8 @@ def test_the_queue_is_refilled_before_it_runs_dry() -> None:
 
 def test_a_gpu_that_could_not_share_at_first_does_so_once_it_can() -> None:
     assert due(scene(latecomers=True)) == (Step.SHARE_LATECOMERS,)
+
+
+def test_real_processes_are_refilled_while_simulated_jobs_still_wait() -> None:
+    assert due(scene(processes_low=True)) == (Step.REFILL_PROCESSES,)
+    assert due(scene(processes_low=True, sharing_was_on=False)) == (Step.TURN_SHARING_ON,)

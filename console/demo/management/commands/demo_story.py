@@ -40,6 +40,7 @@ class Command(BaseCommand):
             guests_running=Placement.objects.filter(state="RUNNING").count(),
             queued=OfflineJob.objects.filter(state=OfflineJob.State.QUEUED, command=[]).count(),
             spike_s=time.monotonic() - self.spiked_at if self.spiked_at else None,
+            processes_low=seed.processes_are_low(),
             latecomers=any(not sharing.forbidding_fact(gpu) for gpu in self._left_out()),
         )
 
@@ -73,10 +74,14 @@ class Command(BaseCommand):
     def _refill(self) -> None:
         seed.refill_queue(story.REFILL, timezone.now())
 
+    def _refill_processes(self) -> None:
+        seed.refill_processes(timezone.now())
+
 
 STEPS = {
     story.Step.TURN_SHARING_ON: Command._turn_sharing_on,
     story.Step.SHARE_LATECOMERS: Command._share_latecomers,
     story.Step.TRAFFIC_SPIKE: Command._spike,
     story.Step.REFILL_QUEUE: Command._refill,
+    story.Step.REFILL_PROCESSES: Command._refill_processes,
 }
