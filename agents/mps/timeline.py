@@ -44,7 +44,7 @@ class Witness(msgspec.Struct, frozen=True):
     pid: int
     code: int
     at: float
-    placement_id: str = ""
+    placement_id: str
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -94,8 +94,8 @@ def alone(
     fault_id: str, gpu_uuid: str, at: float, why: str, witness: Witness, known: Known
 ) -> Timeline:
     """A fault of one job that reached nobody else, told whole when the job is gone."""
-    first = _victim(witness.pid, known, [witness])
     told = begin(fault_id, gpu_uuid, at, why, {})
+    first = _reporter(told, witness, known)
     return replace(told, first=first, first_by=BY_REPORT, code=witness.code, ended=True)
 
 
@@ -108,11 +108,13 @@ def learn(told: Timeline, account: Account, witnesses: Iterable[Witness], known:
     first, first_by = _first(told, account, seen, known)
     own = [one.code for one in seen if one.code not in CONSEQUENCES]
     hit = account.fault.hit_pids if account.fault else ()
-    there = {one.pid: one for one in (*told.others, *((told.first,) if told.first else ()))}
-    for pid in (*hit, *(one.pid for one in seen)):
-        if pid not in there or there[pid].side == "unknown":
-            there[pid] = _victim(pid, known, seen)
-    others = (one for pid, one in sorted(there.items()) if first is None or pid != first.pid)
+    there = (
+        *told.others,
+        *((told.first,) if told.first else ()),
+        *(_victim(told, pid, known) for pid in hit),
+        *(_reporter(told, one, known) for one in seen),
+    )
+    others = (one for one in _each_once(there) if first is None or _key(one) != _key(first))
     return replace(
         told,
         first=first,
@@ -125,25 +127,49 @@ def learn(told: Timeline, account: Account, witnesses: Iterable[Witness], known:
 def _first(
     told: Timeline, account: Account, witnesses: list[Witness], known: Known
 ) -> tuple[Victim | None, str]:
-    pid, by = _accused(account, witnesses)
-    if pid is None or (told.first is not None and (told.first.pid == pid or by != BY_LOG)):
+    accused, by = _accused(told, account, witnesses, known)
+    if accused is None or (told.first and (told.first.pid == accused.pid or by != BY_LOG)):
         return told.first, told.first_by
-    there = next((one for one in told.others if one.pid == pid), None)
-    return there or _victim(pid, known, witnesses), by
+    return accused, by
 
 
-def _accused(account: Account, witnesses: list[Witness]) -> tuple[int | None, str]:
+def _accused(
+    told: Timeline, account: Account, witnesses: list[Witness], known: Known
+) -> tuple[Victim | None, str]:
     if account.fault is not None and account.fault.guilty_pid is not None:
-        return account.fault.guilty_pid, BY_LOG
-    own = [one for one in witnesses if one.code not in CONSEQUENCES]
-    return (own[0].pid, BY_REPORT) if own else (None, "")
+        return _victim(told, account.fault.guilty_pid, known), BY_LOG
+    own = next((one for one in witnesses if one.code not in CONSEQUENCES), None)
+    return (None, "") if own is None else (_reporter(told, own, known), BY_REPORT)
 
 
-def _victim(pid: int, known: Known, witnesses: Iterable[Witness]) -> Victim:
+def _victim(told: Timeline, pid: int, known: Known) -> Victim:
+    """By its number as the node counts."""
     if pid in known:
         return known[pid][0]
-    ours = next((one.placement_id for one in witnesses if one.pid == pid), None)
-    return Victim(pid, "unknown") if ours is None else Victim(pid, "offline", "", ours)
+    return next((one for one in told.others if one.pid == pid), Victim(pid, "unknown"))
+
+
+def _reporter(told: Timeline, witness: Witness, known: Known) -> Victim:
+    """A job writes its own slots, and may count its processes in its own way: a number that is
+    somebody else's makes nobody else the one who spoke."""
+    one = _victim(told, witness.pid, known)
+    if one.side != "unknown" and one.placement_id == witness.placement_id:
+        return one
+    return Victim(witness.pid, "offline", "", witness.placement_id)
+
+
+def _each_once(victims: Iterable[Victim]) -> list[Victim]:
+    """In order of their numbers, as they were named first; unknown only until somebody knows."""
+    named: dict[tuple[int, str], Victim] = {}
+    for one in sorted(victims, key=lambda one: one.side == "unknown"):
+        named.setdefault(_key(one), one)
+    pids = {one.pid for one in named.values() if one.side != "unknown"}
+    kept = (one for one in named.values() if one.side != "unknown" or one.pid not in pids)
+    return sorted(kept, key=_key)
+
+
+def _key(victim: Victim) -> tuple[int, str]:
+    return victim.pid, victim.placement_id
 
 
 def add(told: Timeline, what: str, now: float) -> Timeline:
