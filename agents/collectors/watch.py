@@ -85,8 +85,8 @@ class Lane:
         self.prompt = any(each.source.prompt for each in self.watched)
         self._asked: queue.SimpleQueue[tuple[float, Sequence[Watched]] | None]
         self._asked = queue.SimpleQueue()
-        self._idle = threading.Event()
-        self._idle.set()
+        # Held from the asking to the last answer.
+        self._busy = threading.Lock()
         names = ", ".join(each.source.name for each in self.watched)
         self._thread = threading.Thread(target=self._run, name=names, daemon=True)
         self._thread.start()
@@ -95,9 +95,8 @@ class Lane:
         """True when some source was due and is asked. Never waits; nothing is asked again before
         all have answered."""
         due = [each for each in self.watched if each.is_due(now)]
-        if not due or not self._idle.is_set():
+        if not due or not self._busy.acquire(blocking=False):
             return False
-        self._idle.clear()
         for each in due:
             each.asked(now)
         self._asked.put((now, due))
@@ -105,7 +104,8 @@ class Lane:
 
     def wait(self, seconds: float) -> None:
         """Until all have answered, for so long at most."""
-        self._idle.wait(seconds)
+        if self._busy.acquire(timeout=seconds):
+            self._busy.release()
 
     def close(self) -> None:
         """Waits a little for the sources to let go; one that hangs dies with this process."""
@@ -117,6 +117,6 @@ class Lane:
             now, due = asked
             for each in due:
                 each.answer(now)
-            self._idle.set()
+            self._busy.release()
         for each in self.watched:
             each.close()
