@@ -65,10 +65,9 @@ class Api:
 
     def get(self, path: str, query: Mapping[str, str]) -> bytes:
         """The whole answer. Raises Refused, Broken, Unavailable."""
-        ends = time.monotonic() + DEADLINE_S
         try:
             with self._answer(path, query, self._timeout_s) as response:
-                return self._body(response, ends)
+                return self._body(response)
         except (http.client.HTTPException, OSError, ValueError) as error:
             raise self._broken(error) from error
         finally:
@@ -90,12 +89,14 @@ class Api:
         self._hang_up()
 
     def _hang_up(self) -> None:
-        if self._socket is not None:
+        """Two threads may do so at once."""
+        line, self._socket = self._socket, None
+        connection, self._connection = self._connection, None
+        if line is not None:
             with suppress(OSError):  # it is closed already
-                self._socket.shutdown(socket.SHUT_RDWR)
-        if self._connection is not None:
-            self._connection.close()
-        self._socket = self._connection = None
+                line.shutdown(socket.SHUT_RDWR)
+        if connection is not None:
+            connection.close()
 
     def _answer(
         self, path: str, query: Mapping[str, str], timeout_s: float
@@ -125,7 +126,8 @@ class Api:
             raise Broken("the agent ends")
         return connection
 
-    def _body(self, response: http.client.HTTPResponse, ends: float) -> bytes:
+    def _body(self, response: http.client.HTTPResponse) -> bytes:
+        ends = time.monotonic() + DEADLINE_S
         body = bytearray()
         while chunk := response.read1(CHUNK_BYTES):
             body += chunk
@@ -138,7 +140,7 @@ class Api:
         return bytes(body)
 
     def _refused(self, response: http.client.HTTPResponse) -> Refused:
-        told = objects.status(response.read(CHUNK_BYTES))
+        told = objects.status(self._body(response))
         return Refused(
             refusal(response.status, told.message or response.reason),
             response.status,

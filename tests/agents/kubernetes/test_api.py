@@ -100,8 +100,10 @@ def test_an_answer_without_end_is_cut(cluster, api, monkeypatch):
         api.get(PATH, QUERY)
 
 
-def test_an_answer_that_takes_for_ever_is_cut(cluster, api, monkeypatch):
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_answer_that_takes_for_ever_is_cut(cluster, api, monkeypatch, status):
     monkeypatch.setattr(api_module, "DEADLINE_S", -1.0)
+    cluster.fail(status, b"{}")
     with pytest.raises(Broken, match="for longer than"):
         api.get(PATH, QUERY)
 
