@@ -46,11 +46,6 @@ class RestartHooks:
         thread = self._running.get(service)
         return thread is not None and thread.is_alive()
 
-    def wait(self) -> None:
-        """Until those that run have ended, or were ended."""
-        for thread in self._running.values():
-            thread.join(self._within_s + 1.0)
-
     def _run(self, service: str) -> None:
         """In a session of its own: what it starts is not ours, and outlives the agent."""
         try:

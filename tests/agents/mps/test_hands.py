@@ -25,7 +25,7 @@ class Node:
 def test_every_service_of_the_gpu_is_restarted_by_its_hook(tmp_path):
     node = Node({name: f"echo > {tmp_path}/{name}" for name in ("chat", "rank")}, ["chat", "rank"])
     assert node.hands.restart_online() == "the hook of chat, rank runs"
-    node.hooks.wait()
+    until(lambda: not node.hands.is_restarting)
     assert {path.name for path in tmp_path.iterdir()} == {"chat", "rank"}
     assert node.told == []
 
@@ -60,8 +60,7 @@ def test_a_hook_at_work_is_not_started_twice(tmp_path):
     assert node.hands.is_restarting
     node.hands.restart_online()
     (tmp_path / "end").write_text("now\n")
-    node.hooks.wait()
-    assert not node.hands.is_restarting
+    until(lambda: not node.hands.is_restarting)
     assert (tmp_path / "runs").read_text() == "\n"
 
 
@@ -69,5 +68,5 @@ def test_a_hook_at_work_is_not_started_twice(tmp_path):
 def test_a_hook_that_fails_is_logged_and_holds_nobody_up(command, caplog):
     hooks = RestartHooks({"chat": command}, within_s=0.2)
     assert hooks.run("chat")
-    hooks.wait()
+    until(lambda: not hooks.is_running("chat"))
     assert "the hook that restarts chat" in caplog.text
