@@ -82,6 +82,7 @@ class Host:
 
     def step(self, now: float) -> None:
         """Tells the collector's threads what runs and what should: they never touch the agent."""
+        self._daemons.ring()
         if self._berth.agent is not None:
             self._jobs = self._berth.agent.offline_jobs()
             self._services = self._berth.agent.services()

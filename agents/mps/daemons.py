@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from agents.containment import Containment
@@ -12,7 +11,7 @@ from agents.mps.control import PROGRAM, Control, ControlFailed, Place
 from agents.mps.health import Snapshot
 from agents.mps.hooks import RestartHooks
 from agents.mps.recovery import why_not_restart
-from agents.mps.watch import LOOK_S, Watch, Watcher
+from agents.mps.watch import Watch, Watcher
 
 log = logging.getLogger(__name__)
 
@@ -22,28 +21,23 @@ class Daemons:
 
     def __init__(self, controls: Iterable[Control]) -> None:
         self._watchers = {control.place.gpu_uuid: Watcher(Watch(control)) for control in controls}
-        self._ending = threading.Event()
-        self._bell = threading.Thread(target=self._ring, name="mps", daemon=True)
+        self._contained = Containment("mps")
 
     def start(self) -> None:
         for watcher in self._watchers.values():
             watcher.start()
-        if self._watchers:
-            self._bell.start()
+
+    def ring(self) -> None:
+        """Due several times a second: wakes the watchers for which there is something to see. Their
+        threads do not wake by themselves, since that costs more than a look does."""
+        for watcher in self._watchers.values():
+            with self._contained:
+                watcher.ring()
 
     def stop(self) -> None:
         """Ends the watching; the daemons stay as they are."""
-        self._ending.set()
         for watcher in self._watchers.values():
             watcher.stop()
-
-    def _ring(self) -> None:
-        """For all of them: a thread that wakes costs more than what it looks at."""
-        contained = Containment("mps")
-        while not self._ending.wait(LOOK_S):
-            for watcher in self._watchers.values():
-                with contained:
-                    watcher.ring()
 
     def __contains__(self, gpu_uuid: str) -> bool:
         return gpu_uuid in self._watchers

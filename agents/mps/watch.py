@@ -1,7 +1,7 @@
 """One thread per GPU that keeps the latest view of its MPS, and runs commands for the agent.
 
-The agent's loop reads `snapshot` and posts `errands`; it never waits for a daemon. A thread sleeps
-until there is an errand, or until `daemons` rings and finds something new.
+The agent's loop reads `snapshot` and posts `errands`; it never waits for a daemon. On each of its
+samples it rings: a thread sleeps until there is an errand, or a ring finds something new.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from agents.mps.unit import find
 
 log = logging.getLogger(__name__)
 
-LOOK_S: Final = 0.2
 # What waits to be done for a daemon that hangs; more than that is not worth keeping.
 MAX_ERRANDS: Final = 64
 
