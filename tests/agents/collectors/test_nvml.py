@@ -167,6 +167,17 @@ def test_an_older_driver_is_asked_in_its_own_form_from_then_on():
     assert library.calls["nvmlDeviceGetTemperature"] == 3
 
 
+def test_why_a_clock_is_low_is_asked_once_a_second_and_at_once_when_it_has_fallen():
+    card = FakeCard()
+    library, source = opened(card)
+    asked = []
+    for now, mhz in ((0.0, 1755), (0.2, 1755), (0.4, 1200), (0.6, 1300), (1.5, 1300)):
+        card.answers["nvmlDeviceGetClockInfo"] = mhz
+        source.look(now)
+        asked.append(library.calls["nvmlDeviceGetCurrentClocksEventReasons"])
+    assert asked == [1, 1, 2, 2, 3]
+
+
 def test_a_call_that_is_refused_for_good_is_made_once_and_its_reason_kept():
     library, source = opened(FakeCard(nvmlDeviceGetPowerUsage=Code(NO_PERMISSION)))
     for now in range(3):
