@@ -26,8 +26,8 @@ class Card:
     """One GPU as its driver describes it; None where it does not say.
 
     `mig` None: nobody can tell. `compute_mode` is NVML's name of it in lower case. `gpm`: SM
-    activity can be read without DCGM. `forbidden` is the fact that forbids sharing, empty when
-    none is known.
+    activity can be read without DCGM. `capability`: CUDA's compute capability. `forbidden` is the
+    fact that forbids sharing, empty when none is known.
     """
 
     index: int
@@ -43,6 +43,7 @@ class Card:
     pcie_generation: int | None = None
     pcie_width: int | None = None
     gpm: bool = False
+    capability: tuple[int, int] | None = None
     forbidden: str = ""
 
     @property

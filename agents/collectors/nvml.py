@@ -53,6 +53,8 @@ ADVICE: Final = {
 RETRY_S: Final = 5.0
 XID_EVENT: Final = 0x8
 MOST_EVENTS: Final = 64
+# Either half of a compute capability.
+MOST_CAPABILITY: Final = 99
 # The reasons of a low clock need not be as fresh as a signal, unless it has fallen since.
 THROTTLE_S: Final = 1.0
 SM_CLOCK, GPU_SENSOR, PCIE_RX = 1, 0, 1
@@ -217,7 +219,7 @@ class Nvml:
 
     def _described(self, device: Device, index: int, driver: str) -> Card:
         uuid = _text(self.ask(device, "nvmlDeviceGetUUID"))
-        memory = _memory(self, device)
+        memory = memory_bytes(self, device)
         pci = self.ask(device, "nvmlDeviceGetPciInfo")
         mode = self.ask(device, "nvmlDeviceGetComputeMode")
         return Card(
@@ -240,6 +242,7 @@ class Nvml:
                 )
             ),
             _has_gpm(self, device),
+            _capability(self.ask(device, "nvmlDeviceGetCudaComputeCapability")),
         )
 
     def _mig(self, device: Device) -> bool | None:
@@ -305,7 +308,7 @@ class SignalSource:
     def _signals(self, device: Device, xid: float | None, now: float) -> Finding:
         nvml = self._nvml
         utilisation = nvml.ask(device, "nvmlDeviceGetUtilizationRates")
-        memory = _memory(nvml, device)
+        memory = memory_bytes(nvml, device)
         values: list[float | None] = [None] * len(SIGNALS)
         values[_UTIL] = numbers.read(Signal.GPU_UTIL, getattr(utilisation, "gpu", None))
         values[_MEMORY] = None if memory is None else float(memory[0])
@@ -473,45 +476,28 @@ def merged(lists: dict[str, Iterable[Any] | None], memory_bytes: int) -> tuple[C
     return tuple(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Accounted:
-    """What the driver kept of a process that has ended; it must run in accounting mode."""
-
-    gpu_util_percent: float | None
-    peak_memory_bytes: int | None
-    duration_s: float | None
-
-
-def accounted(nvml: Nvml, device: Device, pid: int) -> Accounted | None:
-    """None without accounting, or for a process that it does not know. Raises Trouble."""
-    stats = nvml.ask(device, "nvmlDeviceGetAccountingStats", pid)
-    if stats is None:
-        return None
-    time_ms = numbers.number(stats.time)
-    return Accounted(
-        numbers.read(Signal.GPU_UTIL, stats.gpuUtilization),
-        numbers.size(stats.maxMemoryUsage, device.card.memory_bytes),
-        None if time_ms is None else time_ms / 1e3,
-    )
-
-
-def _memory(nvml: Nvml, device: Device) -> tuple[int, int] | None:
+def memory_bytes(nvml: Nvml, device: Device) -> tuple[int, int] | None:
     """Used and total bytes. What the driver keeps for itself counts as used: nobody else can
     have it. Version 2 tells it apart, version 1 has it in `used`."""
-    memory: Any = nvml.first_of(device, *MEMORY_FORMS)
-    if memory is None:
+    told: Any = nvml.first_of(device, *MEMORY_FORMS)
+    if told is None:
         return None
-    total = numbers.size(memory.total, 1 << 46)
+    total = numbers.size(told.total, 1 << 46)
     if not total:
         return None
-    used = numbers.size(memory.used, total)
-    reserved = numbers.size(getattr(memory, "reserved", 0), total)
+    used = numbers.size(told.used, total)
+    reserved = numbers.size(getattr(told, "reserved", 0), total)
     return None if used is None or reserved is None else (min(total, used + reserved), total)
 
 
 def _has_gpm(nvml: Nvml, device: Device) -> bool:
     support = nvml.ask(device, "nvmlGpmQueryDeviceSupport")
     return support is not None and support.isSupportedDevice == 1
+
+
+def _capability(told: Any) -> tuple[int, int] | None:
+    major, minor = (numbers.size(part, MOST_CAPABILITY) for part in told or (None, None))
+    return None if major is None or minor is None else (major, minor)
 
 
 def _pynvml() -> Any:

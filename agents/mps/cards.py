@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from agents.collectors import numbers, procfs
+from agents.collectors import procfs
 from agents.collectors.attribution import Client, Side, attributed
-from agents.collectors.base import Unavailable
 from agents.collectors.card import Card, judged
-from agents.collectors.nvml import MEMORY_V2, Device, Nvml, Trouble, clients
+from agents.collectors.nvml import Device, Nvml, Trouble, clients, memory_bytes
 from agents.mps.shareable import CardFacts, OnlineProcess
+from agents.mps.side import facts_of
 from agents.mps.watch import uid_of
-
-MAX_MEMORY_BYTES = 1 << 46
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,50 +40,28 @@ class NvmlCards:
 
     def cards(self) -> tuple[NodeCard, ...]:
         devices = self._nvml.devices()
-        wrong = {
-            card.index: card.forbidden
-            for card in judged([device.card for device in devices], sm_activity_elsewhere=True)
-        }
-        return tuple(self._card(device, wrong[device.card.index]) for device in devices)
+        cards = judged([device.card for device in devices], sm_activity_elsewhere=True)
+        return tuple(map(self._card, devices, cards))
 
-    def _card(self, device: Device, wrong: str) -> NodeCard:
-        card = device.card
+    def _card(self, device: Device, card: Card) -> NodeCard:
         try:
-            facts = self._facts(device, _card_itself(card, wrong))
+            facts = self._facts(device, card)
         except Trouble as trouble:
             facts = CardFacts(card.uuid, card.driver, wrong=str(trouble))
         return NodeCard(card.index, card.model, facts)
 
-    def _facts(self, device: Device, wrong: str) -> CardFacts:
-        card = device.card
-        capability = self._nvml.ask(device, "nvmlDeviceGetCudaComputeCapability")
+    def _facts(self, device: Device, card: Card) -> CardFacts:
+        facts, used = facts_of(card, None), memory_bytes(self._nvml, device)
         listed = clients(self._nvml, device)
-        return CardFacts(
-            card.uuid,
-            card.driver,
-            card.mig,
-            None if capability is None else (int(capability[0]), int(capability[1])),
-            card.compute_mode,
-            card.memory_bytes,
-            self._used_bytes(device),
-            sm_activity_source=self._sm_activity(card),
+        return replace(
+            facts,
+            used_bytes=None if used is None else used[0],
+            sm_activity_source=facts.sm_activity_source or self._sm_activity(card),
             online=None if listed is None else online(listed),
-            wrong=wrong,
         )
-
-    def _used_bytes(self, device: Device) -> int | None:
-        memory: Any = self._nvml.first_of(
-            device, ("nvmlDeviceGetMemoryInfo", MEMORY_V2), ("nvmlDeviceGetMemoryInfo",)
-        )
-        return None if memory is None else numbers.size(memory.used, MAX_MEMORY_BYTES)
 
     def _sm_activity(self, card: Card) -> str:
-        return "gpm" if card.gpm else "dcgm" if card.uuid in self._dcgm else ""
-
-
-def _card_itself(card: Card, wrong: str) -> str:
-    """What `shareable` has a rule of its own for is told there, with its own way out."""
-    return "" if card.mig or card.compute_mode == "prohibited" else wrong
+        return "dcgm" if card.uuid in self._dcgm else ""
 
 
 def online(listed: Iterable[Client]) -> tuple[OnlineProcess, ...]:
@@ -97,10 +72,3 @@ def online(listed: Iterable[Client]) -> tuple[OnlineProcess, ...]:
         for one in processes
         if one.side is not Side.MPS_SERVER
     )
-
-
-def without_driver() -> Unavailable | None:
-    """What the kernel itself says: no NVIDIA driver is loaded."""
-    if Path("/proc/driver/nvidia/version").exists():
-        return None
-    return Unavailable("no NVIDIA driver is loaded on this node: there is no GPU to share")

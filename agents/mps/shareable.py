@@ -157,7 +157,9 @@ def _mig(sharing: Sharing) -> str:
 
 def _architecture(sharing: Sharing) -> str:
     capability = sharing.card.capability
-    if capability is None or capability >= MIN_CAPABILITY:
+    if capability is None:
+        return "nobody can tell its compute capability"
+    if capability >= MIN_CAPABILITY:
         return ""
     return (
         f"it is of compute capability {capability[0]}.{capability[1]}: before 7.0 (Volta) a fault"

@@ -120,9 +120,11 @@ def facts_of(card: Card, reading: GpuReading | None) -> CardFacts:
         card.uuid,
         card.driver,
         card.mig,
-        compute_mode=card.compute_mode,
-        memory_bytes=card.memory_bytes,
+        card.capability,
+        card.compute_mode,
+        card.memory_bytes,
         sm_activity_source="gpm" if card.gpm else "",
+        # What has a rule of its own is told there, with its own way out.
         wrong="" if card.mig or card.compute_mode == "prohibited" else card.forbidden,
     )
     if reading is None:

@@ -29,15 +29,10 @@ from tests.agents.collectors.fake_nvml import (
 )
 
 POD_UID = "2c48913c-b29f-11e7-9350-020968147796"
-CAPABILITY = {"nvmlDeviceGetCudaComputeCapability": [9, 0]}
 
 
 def cards(*fakes, dcgm=()):
     return NvmlCards(Nvml(FakeNvml(*fakes)), frozenset(dcgm))
-
-
-def card(uuid=UUID, **answers):
-    return FakeCard(uuid, **CAPABILITY | answers)
 
 
 def running(*pids):
@@ -67,7 +62,7 @@ def facts(node, *fakes, **options):
 
 
 def test_an_idle_gpu_lacks_only_its_daemon(node):
-    (found,) = preflight.examine(cards(card()), node.look)
+    (found,) = preflight.examine(cards(FakeCard()), node.look)
     assert [verdict.fact for verdict in found.verdicts] == [Fact.NO_DAEMON]
     assert found.words.startswith("shareable once it is enabled: no MPS control daemon")
 
@@ -82,33 +77,34 @@ def test_an_idle_gpu_lacks_only_its_daemon(node):
         ({"nvmlGpmQueryDeviceSupport": SimpleNamespace(isSupportedDevice=0)}, Fact.SM_ACTIVITY),
         ({"nvmlDeviceGetMemoryInfo": memory_v2(80 * GIB, 76 * GIB, GIB)}, Fact.MEMORY_TAKEN),
         ({"nvmlDeviceGetMemoryInfo": Code(3)}, Fact.CARD),
-        ({"nvmlDeviceGetCudaComputeCapability": Code(15)}, Fact.CARD),
+        ({"nvmlDeviceGetCudaComputeCapability": Code(3)}, Fact.ARCHITECTURE),
+        ({"nvmlDeviceGetComputeRunningProcesses_v3": Code(15)}, Fact.CARD),
         (running(os.getpid()), Fact.NOT_A_CLIENT),
     ],
 )
 def test_what_the_driver_tells_forbids(node, answers, fact):
-    (told,) = facts(node, card(**answers))
+    (told,) = facts(node, FakeCard(**answers))
     assert told[0] is fact
 
 
 def test_one_bad_card_says_nothing_of_the_others(node):
-    lost = card(nvmlDeviceGetCudaComputeCapability=Code(15))
-    first, second = facts(node, lost, card(OTHER))
+    lost = FakeCard(nvmlDeviceGetComputeRunningProcesses_v3=Code(15))
+    first, second = facts(node, lost, FakeCard(OTHER))
     assert first[0] is Fact.CARD
     assert second == [Fact.NO_DAEMON]
 
 
 def test_two_cards_of_one_uuid_are_both_unfit(node):
-    assert [told[0] for told in facts(node, card(), card())] == [Fact.CARD, Fact.CARD]
+    assert [told[0] for told in facts(node, FakeCard(), FakeCard())] == [Fact.CARD, Fact.CARD]
 
 
 def test_dcgm_tells_what_an_older_card_does_not(node):
-    ampere = card(nvmlGpmQueryDeviceSupport=SimpleNamespace(isSupportedDevice=0))
+    ampere = FakeCard(nvmlGpmQueryDeviceSupport=SimpleNamespace(isSupportedDevice=0))
     assert facts(node, ampere, dcgm=[UUID]) == [[Fact.NO_DAEMON]]
 
 
 def test_text_names_each_gpu_its_fact_and_the_way_out(node):
-    found = preflight.examine(cards(card(nvmlDeviceGetMigMode=[1, 1])), node.look)
+    found = preflight.examine(cards(FakeCard(nvmlDeviceGetMigMode=[1, 1])), node.look)
     text = preflight.as_text(found)
     assert f"GPU 0  NVIDIA H100 80GB HBM3  {UUID}\n  not shareable: MIG is on" in text
     assert "way out: switch it off with `nvidia-smi -mig 0`" in text
@@ -116,7 +112,7 @@ def test_text_names_each_gpu_its_fact_and_the_way_out(node):
 
 
 def test_json_says_the_same_for_programs(node):
-    told = json.loads(preflight.as_json(preflight.examine(cards(card()), node.look)))
+    told = json.loads(preflight.as_json(preflight.examine(cards(FakeCard()), node.look)))
     (gpu,) = told["gpus"]
     assert gpu["uuid"] == UUID
     assert gpu["shareable"] is False
@@ -127,7 +123,7 @@ def test_json_says_the_same_for_programs(node):
 
 def test_preflight_changes_nothing(node):
     before = sorted(node.directory.rglob("*"))
-    preflight.examine(cards(card()), node.look)
+    preflight.examine(cards(FakeCard()), node.look)
     assert sorted(node.directory.rglob("*")) == before
 
 
@@ -154,7 +150,7 @@ def mps(node, monkeypatch, capsys):
     """Runs `muxflow-agent mps` on a node with these cards."""
 
     def run(*words, on=None):
-        monkeypatch.setattr(preflight, "node_cards", lambda _url: cards(*(on or [card()])))
+        monkeypatch.setattr(preflight, "node_cards", lambda _url: cards(*(on or [FakeCard()])))
         code = command.main([*words, *node.words])
         told = capsys.readouterr()
         return code, told.out + told.err
@@ -171,7 +167,7 @@ def test_enabling_starts_the_daemon_and_tells_how_online_joins(mps, node):
 
 
 def test_enabling_names_the_instance_that_must_restart_once(mps):
-    with_online = [card(**running(os.getpid()))]
+    with_online = [FakeCard(**running(os.getpid()))]
     assert f"(PID {os.getpid()})" in mps("enable", "--gpu", UUID, on=with_online)[1]
     told = mps("status", on=with_online)[1]
     assert "online instances must be restarted once" in told
@@ -179,7 +175,7 @@ def test_enabling_names_the_instance_that_must_restart_once(mps):
 
 
 def test_what_enabling_does_not_mend_is_not_enabled(mps, node):
-    code, told = mps("enable", "--gpu", UUID, on=[card(nvmlDeviceGetMigMode=[1, 1])])
+    code, told = mps("enable", "--gpu", UUID, on=[FakeCard(nvmlDeviceGetMigMode=[1, 1])])
     assert code == 1
     assert "not enabled: MIG is on" in told
     assert unit.find(unit.place_of(UUID, node.directory)) is None
@@ -241,7 +237,7 @@ def test_it_says_which_pod_runs_on_which_gpu(node, capsys, monkeypatch, tmp_path
     cluster = FakeKubernetes()
     cluster.put(pod("chat-0", POD_UID, "n", namespace="prod", labels={"app": "chat"}))
     cluster.put(pod("idle", "u-2", "n", namespace="prod"))
-    nvml = FakeNvml(card(**running(os.getpid())), card(OTHER))
+    nvml = FakeNvml(FakeCard(**running(os.getpid())), FakeCard(OTHER))
     monkeypatch.setattr(preflight, "Nvml", lambda: Nvml(nvml))
     monkeypatch.setattr("agents.collectors.procfs.cgroups.container", lambda _: Container(POD_UID))
     with serving(cluster) as url:
@@ -265,7 +261,7 @@ def test_it_says_which_pod_runs_on_which_gpu(node, capsys, monkeypatch, tmp_path
 
 
 def test_settings_that_this_user_may_not_read_hide_no_gpu(node, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(preflight, "Nvml", lambda: Nvml(FakeNvml(card())))
+    monkeypatch.setattr(preflight, "Nvml", lambda: Nvml(FakeNvml(FakeCard())))
     absent = str(tmp_path / "absent.toml")
     assert main(["preflight", "--config", absent, *node.words]) == 0
     told = capsys.readouterr().out

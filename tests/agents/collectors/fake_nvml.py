@@ -40,6 +40,7 @@ class FakeCard:
             "nvmlDeviceGetEnforcedPowerLimit": 700_000,
             "nvmlDeviceGetMaxPcieLinkGeneration": 5,
             "nvmlDeviceGetCurrPcieLinkWidth": 16,
+            "nvmlDeviceGetCudaComputeCapability": [9, 0],
             "nvmlGpmQueryDeviceSupport": SimpleNamespace(isSupportedDevice=1),
             "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=85, memory=7),
             "nvmlDeviceGetMemoryInfo": memory_v2(80 * GIB, 30 * GIB, 1 * GIB),

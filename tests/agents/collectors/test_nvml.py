@@ -4,10 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents.collectors import nvml as door
 from agents.collectors.base import Unavailable
 from agents.collectors.card import judged
-from agents.collectors.nvml import Nvml, PcieSource, SignalSource, accounted, throttled
+from agents.collectors.nvml import Nvml, PcieSource, SignalSource, throttled
 from agents.sysmonitor.signals import POSITIONS
 from agents.wire.names import Signal
 from tests.agents.collectors.fake_nvml import (
@@ -303,15 +302,3 @@ def test_pcie_of_all_bits_set_is_missing():
     slow = FakeCard(nvmlGpmQueryDeviceSupport=Code(13), nvmlDeviceGetPcieThroughput=0xFFFFFFFF)
     found = PcieSource(Nvml(FakeNvml(slow))).look(0.0)
     assert value(found[UUID], Signal.PCIE_RX) is None
-
-
-def test_accounting_tells_of_a_process_that_has_ended():
-    stats = SimpleNamespace(gpuUtilization=40, maxMemoryUsage=3 * GIB, time=12_000)
-    nvml = Nvml(FakeNvml(FakeCard(nvmlDeviceGetAccountingStats=stats)))
-    kept = accounted(nvml, nvml.devices()[0], 77)
-    assert kept == door.Accounted(40.0, 3 * GIB, 12.0)
-
-
-def test_without_accounting_nothing_is_known_of_it():
-    nvml = Nvml(FakeNvml(FakeCard(nvmlDeviceGetAccountingStats=Code(NOT_SUPPORTED))))
-    assert accounted(nvml, nvml.devices()[0], 77) is None

@@ -23,6 +23,7 @@ CASES = [
     (Fact.MIG, {"mig": True}, {}, "MIG is on"),
     (Fact.MIG, {"mig": None}, {}, "nobody can tell whether MIG"),
     (Fact.ARCHITECTURE, {"capability": (6, 1)}, {}, "compute capability 6.1"),
+    (Fact.ARCHITECTURE, {"capability": None}, {}, "nobody can tell its compute capability"),
     (Fact.DRIVER, {"driver": "470.82.01"}, {}, "470.82.01"),
     (Fact.DRIVER, {"driver": ""}, {}, "unknown"),
     (Fact.DRIVER, {"driver": "[N/A]"}, {}, "unknown"),
@@ -85,7 +86,6 @@ def test_no_fact_is_without_a_case():
 @pytest.mark.parametrize(
     "card",
     [
-        {"capability": None},
         {"compute_mode": "exclusive_process"},
         {"compute_mode": ""},
         {"online": ()},

@@ -14,7 +14,7 @@ from agents.mps.journal import Account
 from agents.mps.keep import Keep
 from agents.mps.memory import RESTARTED
 from agents.mps.recovery import Stage
-from agents.mps.shareable import OnlineProcess
+from agents.mps.shareable import Fact, OnlineProcess, Sharing, judge
 from agents.mps.timeline import Witness
 from agents.state import StateFile
 from agents.sysmonitor.signals import POSITIONS
@@ -23,7 +23,9 @@ from tests.agents.mps.cast import GIB, MPS, UUID
 from tests.agents.mps.test_warden import Hands
 
 ENFORCE = side.Around(enforce=True)
-CARD = Card(0, UUID, "H100", 80 * GIB, "595.71.05", compute_mode="default", gpm=True)
+CARD = Card(
+    0, UUID, "H100", 80 * GIB, "595.71.05", compute_mode="default", gpm=True, capability=(9, 0)
+)
 
 
 def reading(*processes, **fields):
@@ -61,6 +63,11 @@ def test_what_the_sample_says_of_the_card_comes_first():
     assert side.facts_of(worn, reading(trouble="the GPU is lost")).wrong == "the GPU is lost"
     assert side.facts_of(worn, reading()).wrong == "old"
     assert side.facts_of(replace(worn, mig=True), reading()).wrong == ""
+
+
+def test_a_card_from_before_volta_is_forbidden_as_preflight_says():
+    pascal = replace(CARD, capability=(6, 1))
+    assert judge(Sharing(side.facts_of(pascal, reading()), MPS)).fact is Fact.ARCHITECTURE
 
 
 def test_sm_activity_comes_from_whoever_gave_it():
