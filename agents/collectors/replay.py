@@ -6,6 +6,7 @@ data". A last line that was cut off when its writer ended is left out; any other
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from agents.collectors.base import Collector, Look, NodeReading, Origin, Unavailable
+from agents.collectors.base import Collector, GpuReading, Look, NodeReading, Origin, Unavailable
 from agents.collectors.card import Card
+
+log = logging.getLogger(__name__)
 
 FORMAT: Final = "muxflow-telemetry"
 VERSION: Final = 1
@@ -50,12 +53,21 @@ class Recorder:
 
     def collect(self, now: float) -> NodeReading | None:
         reading = self._collector.collect(now)
-        self._write(Line(now, reading))
+        if not self._file.closed:
+            self._go_on(Line(now, reading))
         return reading
 
     def close(self) -> None:
         self._collector.close()
         self._file.close()
+
+    def _go_on(self, line: Line) -> None:
+        """For as long as the disk takes it: whoever reads the node's GPUs needs no recording."""
+        try:
+            self._write(line)
+        except OSError as error:
+            self._file.close()
+            log.error("the recording ends, %s cannot be written: %s", self._file.name, error)
 
     def _write(self, line: Header | Line) -> None:
         self._file.write(msgspec.json.encode(line) + b"\n")
@@ -97,11 +109,17 @@ def shown(line: Line, now: float) -> NodeReading | None:
     return replace(
         reading,
         at=reading.at + later_s,
-        gpus=tuple(
-            replace(gpu, origins=tuple(_moved(origin, later_s) for origin in gpu.origins))
-            for gpu in reading.gpus
-        ),
+        gpus=tuple(_moved_gpu(gpu, later_s) for gpu in reading.gpus),
         looks=tuple(_moved_look(look, later_s) for look in reading.looks),
+    )
+
+
+def _moved_gpu(gpu: GpuReading, later_s: float) -> GpuReading:
+    listed_at = gpu.processes_at
+    return replace(
+        gpu,
+        origins=tuple(_moved(origin, later_s) for origin in gpu.origins),
+        processes_at=None if listed_at is None else listed_at + later_s,
     )
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,7 @@ def node(at):
         missing={Signal.SM_ACTIVITY: "gpm: no permission"},
         throttled=("power cap",),
         processes=(GpuProcess(7, Side.OFFLINE, None, placement_id="job-1"),),
+        processes_at=at - 0.2,
     )
     looks = (Look("nvml", at - 0.1, 0.002, True), Look("dcgm", None, None, False, "not asked yet"))
     return NodeReading(at, (gpu,), looks)
@@ -61,7 +63,17 @@ def test_a_recording_is_shown_again_exactly(file):
 def test_a_replay_at_another_time_moves_only_the_times(file):
     reading = ReplayCollector(file).collect(500.0)
     assert reading == node(500.0)
-    assert replace(reading.gpus[0], origins=()) == replace(node(100.0).gpus[0], origins=())
+    times = {"origins": (), "processes_at": None}
+    assert replace(reading.gpus[0], **times) == replace(node(100.0).gpus[0], **times)
+
+
+def test_a_disk_that_takes_no_more_ends_the_recording_and_not_the_reading(tmp_path, caplog):
+    recorder = Recorder(Scripted(node(100.0), node(100.2)), [], tmp_path / "telemetry.jsonl")
+    recorder._file.close()
+    recorder._file = Path("/dev/full").open("wb", buffering=0)
+    assert [recorder.collect(at) for at in (100.0, 100.2)] == [node(100.0), node(100.2)]
+    assert "/dev/full cannot be written: [Errno 28]" in caplog.text
+    recorder.close()
 
 
 def test_a_recording_is_never_written_over(file):
