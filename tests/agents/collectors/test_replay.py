@@ -70,10 +70,9 @@ def test_a_replay_at_another_time_moves_only_the_times(file):
 def test_a_disk_that_takes_no_more_ends_the_recording_and_not_the_reading(tmp_path, caplog):
     recorder = Recorder(Scripted(node(100.0), node(100.2)), [], tmp_path / "telemetry.jsonl")
     recorder._file.close()
-    recorder._file = Path("/dev/full").open("wb", buffering=0)
-    assert [recorder.collect(at) for at in (100.0, 100.2)] == [node(100.0), node(100.2)]
+    with Path("/dev/full").open("wb", buffering=0) as recorder._file:
+        assert [recorder.collect(at) for at in (100.0, 100.2)] == [node(100.0), node(100.2)]
     assert "/dev/full cannot be written: [Errno 28]" in caplog.text
-    recorder.close()
 
 
 def test_a_recording_is_never_written_over(file):
