@@ -22,6 +22,7 @@ from agents.collectors.replay import Recorder, ReplayCollector
 from agents.collectors.services import ServiceSource
 from agents.collectors.xcuda import Block, XcudaSource
 from agents.config import CannotRun, Config, GpuValues
+from agents.containment import Containment
 from agents.guard import Gpu
 from agents.kubernetes import source as kubernetes
 from agents.kubernetes.source import KubernetesSource
@@ -58,7 +59,7 @@ class Host:
         name = config.node or ""
         need([name], keys, config.credentials)
         self.switch = off.Switch()
-        self._config = config
+        self._config, self._contained = config, Containment(name)
         self._keep = Keep(state, name, boot_id(config.runtime))
         self._witnesses = Witnesses()
         self._jobs: Sequence[OfflineJob] = ()
@@ -83,13 +84,10 @@ class Host:
     def step(self, now: float) -> None:
         """Tells the collector's threads what runs and what should: they never touch the agent."""
         self._daemons.ring()
-        if self._berth.agent is not None:
-            self._jobs = self._berth.agent.offline_jobs()
-            self._services = self._berth.agent.services()
-        if self._runtime is not None:
-            told = self._runtime.statements()
-            self._witnesses.note(told, time.time())
-            self._blocks = [Block(one, gpu, said) for one, (gpu, said) in told.items()]
+        with self._contained:
+            self._follow_agent()
+        with self._contained:
+            self._listen_to_jobs()
 
     def read_switch(self) -> None:
         self.switch = off.read(self._config.state_dir)
@@ -98,6 +96,17 @@ class Host:
         await self._berth.unplug()
         self._daemons.stop()
         self._collector.close()
+
+    def _follow_agent(self) -> None:
+        if self._berth.agent is not None:
+            self._jobs = self._berth.agent.offline_jobs()
+            self._services = self._berth.agent.services()
+
+    def _listen_to_jobs(self) -> None:
+        if self._runtime is not None:
+            told = self._runtime.statements()
+            self._witnesses.note(told, time.time())
+            self._blocks = [Block(one, gpu, said) for one, (gpu, said) in told.items()]
 
     def _opened(self) -> tuple[tuple[Card, ...], Collector]:
         """Raises Unavailable, OSError."""

@@ -73,6 +73,15 @@ async def node(tmp_path, console, cards, monkeypatch):
     state.close()
 
 
+def test_what_a_job_says_and_nobody_understands_ends_no_loop(tmp_path, cards, caplog):
+    with closing(StateFile(tmp_path)) as state:
+        host = Host(config_of(tmp_path), KEYS, state)
+        host._equip().runtime.statements = lambda: 1 / 0
+        host.step(1.0)
+        assert "a step for one of its GPUs failed" in caplog.text
+        host._collector.close()
+
+
 async def test_a_real_node_tells_its_cards_and_what_they_show(console, node):
     first, second = console.hellos[0].gpus
     assert (first.uuid, first.source, first.unshareable_fact) == (UUID, "nvml", "")
