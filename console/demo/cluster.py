@@ -102,7 +102,7 @@ def real_services() -> tuple[ClusterService, ...]:
             team="research",
             pool=REAL_POOL,
             tier=3,
-            slo_p99_ms=250.0,
+            slo_p99_ms=400.0,
             peak_qps=10.0,
             base_p99_ms=15.0,
             sm_percent=8,
