@@ -76,7 +76,7 @@ class Page:
         self._connection = None
 
     def _read(self) -> str:
-        ends = time.monotonic() + self._deadline_s
+        began = time.monotonic()
         connection = self._connected()
         connection.request(
             "GET", self._address.path, headers={"Accept": "text/plain;version=0.0.4"}
@@ -84,19 +84,8 @@ class Page:
         with connection.getresponse() as response:
             if response.status != http.client.OK:
                 raise Unavailable(f"{self.url} answers {response.status} {response.reason}")
-            return self._body(response, ends).decode(errors="replace")
-
-    def _body(self, response: http.client.HTTPResponse, ends: float) -> bytes:
-        body = bytearray()
-        while chunk := response.read1(CHUNK_BYTES):
-            body += chunk
-            if len(body) > self._most_bytes:
-                raise Unavailable(f"{self.url} is longer than {self._most_bytes} bytes")
-            if time.monotonic() > ends:
-                raise Unavailable(f"{self.url} takes longer than {self._deadline_s:g} s")
-        if response.length:
-            raise Unavailable(f"{self.url} was cut off {response.length} bytes before its end")
-        return bytes(body)
+            told = body(response, self.url, self._most_bytes, began, self._deadline_s)
+            return told.decode(errors="replace")
 
     def _connected(self) -> http.client.HTTPConnection:
         if self._connection is None:
@@ -107,3 +96,20 @@ class Page:
                 self._address.host, self._address.port, timeout=self._deadline_s
             )
         return self._connection
+
+
+def body(
+    response: http.client.HTTPResponse, url: str, most_bytes: int, began: float, within_s: float
+) -> bytes:
+    """All of it, in `within_s` since `began` (monotonic seconds). Raises Unavailable for what is
+    too long, takes too long or ends too soon, and what `http.client` raises."""
+    told = bytearray()
+    while chunk := response.read1(CHUNK_BYTES):
+        told += chunk
+        if len(told) > most_bytes:
+            raise Unavailable(f"{url} answers more than {most_bytes} bytes")
+        if time.monotonic() - began > within_s:
+            raise Unavailable(f"{url} answers for longer than {within_s:g} s")
+    if response.length:
+        raise Unavailable(f"{url} ended {response.length} bytes before its end")
+    return bytes(told)

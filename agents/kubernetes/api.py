@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode, urlsplit
 
+from agents.collectors import fetch
 from agents.collectors.base import Unavailable
 from agents.kubernetes import objects
 
@@ -26,7 +27,6 @@ MOST_BYTES: Final = 16 << 20
 # etcd takes no object over 1.5 MiB; as JSON, with its event around it, it is little more.
 MOST_LINE_BYTES: Final = 4 << 20
 MOST_TOKEN_BYTES: Final = 64 << 10
-CHUNK_BYTES: Final = 64 << 10
 # A watch over a connection that is dead without a word: seen after a minute.
 KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 
@@ -37,10 +37,6 @@ class Refused(Unavailable):
     def __init__(self, sentence: str, code: int, retry_after_s: float | None = None) -> None:
         super().__init__(sentence)
         self.code, self.retry_after_s = code, retry_after_s
-
-
-class Broken(Unavailable):
-    """There is no answer, or none that ends as it should."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ class Api:
         self._connection: http.client.HTTPConnection | None = None
 
     def get(self, path: str, query: Mapping[str, str]) -> bytes:
-        """The whole answer. Raises Refused, Broken, Unavailable."""
+        """The whole answer. Raises Refused, Unavailable."""
         try:
             with self._answer(path, query, self._timeout_s) as response:
                 return self._body(response)
@@ -123,21 +119,11 @@ class Api:
             connection.sock.setsockopt(socket.IPPROTO_TCP, option, value)
         self._connection, self._socket = connection, connection.sock
         if self._is_closed:
-            raise Broken("the agent ends")
+            raise Unavailable("the agent ends")
         return connection
 
     def _body(self, response: http.client.HTTPResponse) -> bytes:
-        ends = time.monotonic() + DEADLINE_S
-        body = bytearray()
-        while chunk := response.read1(CHUNK_BYTES):
-            body += chunk
-            if len(body) > MOST_BYTES:
-                raise Broken(f"{self._url} answers more than {MOST_BYTES} bytes")
-            if time.monotonic() > ends:
-                raise Broken(f"{self._url} answers for longer than {DEADLINE_S:g} s")
-        if response.length:
-            raise Broken(f"{self._url} ended {response.length} bytes before its end")
-        return bytes(body)
+        return fetch.body(response, self._url, MOST_BYTES, time.monotonic(), DEADLINE_S)
 
     def _refused(self, response: http.client.HTTPResponse) -> Refused:
         told = objects.status(self._body(response))
@@ -147,21 +133,21 @@ class Api:
             _retry_after_s(response.headers.get("Retry-After", "")),
         )
 
-    def _broken(self, error: Exception) -> Broken:
+    def _broken(self, error: Exception) -> Unavailable:
         self._hang_up()
-        return Broken(f"{self._url}: {_reason(error)}")
+        return Unavailable(f"{self._url}: {_reason(error)}")
 
 
 class Stream:
     """The lines of a watch, as they come."""
 
     def __init__(
-        self, response: http.client.HTTPResponse, broken: Callable[[Exception], Broken]
+        self, response: http.client.HTTPResponse, broken: Callable[[Exception], Unavailable]
     ) -> None:
         self._response, self._broken = response, broken
 
     def __iter__(self) -> Iterator[bytes]:
-        """Ends when the server ends it. Raises Broken; never an unfinished line."""
+        """Ends when the server ends it. Raises Unavailable; never an unfinished line."""
         while line := self._line():
             if not line.endswith(b"\n"):
                 raise self._broken(EOFError("a watch ended within an event, or one is too long"))

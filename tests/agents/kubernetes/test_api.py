@@ -14,7 +14,7 @@ from agents.collectors.base import Unavailable
 from agents.config import Config
 from agents.kubernetes import address, source
 from agents.kubernetes import api as api_module
-from agents.kubernetes.api import Access, Api, Broken, Refused
+from agents.kubernetes.api import Access, Api, Refused
 from agents.stub.kubernetes_api import PATH, FakeKubernetes, serving
 
 QUERY = {"limit": "1"}
@@ -56,7 +56,7 @@ def test_the_authority_of_the_cluster_is_the_only_one(secure, token, certificate
     trusted = asked(secure, token, cert)
     assert b"PodList" in trusted.get(PATH, QUERY)
     trusted.close()
-    with pytest.raises(Broken, match="certificate verify failed"):
+    with pytest.raises(Unavailable, match="certificate verify failed"):
         asked(secure, token).get(PATH, QUERY)
     empty = tmp_path / "empty.crt"
     empty.touch()
@@ -96,7 +96,7 @@ def test_a_server_that_keeps_no_connection_is_asked_all_the_same(cluster, api):
 def test_an_answer_without_end_is_cut(cluster, api, monkeypatch):
     monkeypatch.setattr(api_module, "MOST_BYTES", 100)
     cluster.fail(200, b"x" * 1_000)
-    with pytest.raises(Broken, match="more than 100 bytes"):
+    with pytest.raises(Unavailable, match="more than 100 bytes"):
         api.get(PATH, QUERY)
 
 
@@ -104,7 +104,7 @@ def test_an_answer_without_end_is_cut(cluster, api, monkeypatch):
 def test_an_answer_that_takes_for_ever_is_cut(cluster, api, monkeypatch, status):
     monkeypatch.setattr(api_module, "DEADLINE_S", -1.0)
     cluster.fail(status, b"{}")
-    with pytest.raises(Broken, match="for longer than"):
+    with pytest.raises(Unavailable, match="for longer than"):
         api.get(PATH, QUERY)
 
 
@@ -123,7 +123,7 @@ def test_an_answer_that_takes_for_ever_is_cut(cluster, api, monkeypatch, status)
 def test_what_is_no_answer_is_told(token, answer):
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=answer_once, args=(server, answer), daemon=True).start()
-        with pytest.raises(Broken, match=f"127.0.0.1:{server.getsockname()[1]}"):
+        with pytest.raises(Unavailable, match=f"127.0.0.1:{server.getsockname()[1]}"):
             asked(f"http://127.0.0.1:{server.getsockname()[1]}", token).get(PATH, QUERY)
 
 
