@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from agents.kubernetes.cgroups import Container
+from agents.collectors.cgroups import Container
 
 MPS_SERVER: Final = "nvidia-cuda-mps"
 # A chain of parents longer than this is a loop of reused pids.

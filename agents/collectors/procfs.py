@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from agents.collectors import cgroups
 from agents.collectors.attribution import ProcessIdentity
-from agents.kubernetes import cgroups
 
 PROC: Final = Path("/proc")
 # What the kernel adds to a cgroup that was removed before its last process had gone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agents.kubernetes.cgroups import Container
+from agents.collectors.cgroups import Container
 from agents.kubernetes.objects import Pod
 
 

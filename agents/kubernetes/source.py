@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from agents.collectors.base import Findings, Unavailable
+from agents.collectors.cgroups import Container
 from agents.config import Config
 from agents.kubernetes import address, api
 from agents.kubernetes.api import Access, Api
-from agents.kubernetes.cgroups import Container
 from agents.kubernetes.roster import Roster
 from agents.kubernetes.watch import PodWatch, Question, listed
 

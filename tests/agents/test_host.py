@@ -12,11 +12,11 @@ import pytest
 
 from agents import loop
 from agents.collectors.base import Unavailable
+from agents.collectors.cgroups import Container
 from agents.collectors.nvml import Nvml
 from agents.collectors.replay import ReplayCollector
 from agents.config import CannotRun
 from agents.host import Host, own_cards
-from agents.kubernetes.cgroups import Container
 from agents.mps import unit
 from agents.settings.flags import parse
 from agents.state import StateFile

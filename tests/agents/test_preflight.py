@@ -9,8 +9,8 @@ import pytest
 
 from agents import preflight
 from agents.__main__ import main
+from agents.collectors.cgroups import Container
 from agents.collectors.nvml import Nvml
-from agents.kubernetes.cgroups import Container
 from agents.mps import command, unit
 from agents.mps.cards import NvmlCards
 from agents.mps.shareable import Fact

@@ -8,8 +8,8 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.collectors.cgroups import container
 from agents.kubernetes import objects
-from agents.kubernetes.cgroups import container
 from agents.kubernetes.objects import Nonsense
 from agents.stub.kubernetes_api import pod
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from agents.collectors.cgroups import Container
 from agents.kubernetes import objects
-from agents.kubernetes.cgroups import Container
 from agents.kubernetes.objects import Nonsense
 from agents.kubernetes.roster import roster
 from agents.stub.kubernetes_api import pod

@@ -6,13 +6,13 @@ import pytest
 
 from agents.collectors.attribution import OfflineJob, ProcessIdentity, Side
 from agents.collectors.base import Unavailable
+from agents.collectors.cgroups import Container
 from agents.collectors.nvml import Nvml, SignalSource
 from agents.collectors.processes import ProcessSource
 from agents.collectors.real import RealCollector
 from agents.config import Config
 from agents.kubernetes import source
 from agents.kubernetes.census import census
-from agents.kubernetes.cgroups import Container
 from agents.stub.kubernetes_api import pod
 from agents.sysmonitor.signals import POSITIONS
 from agents.wire.names import Signal

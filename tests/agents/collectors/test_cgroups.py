@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from agents.collectors import procfs
-from agents.kubernetes.cgroups import Container, container
+from agents.collectors.cgroups import Container, container
 
 UID = "2c48913c-b29f-11e7-9350-020968147796"
 SLICE = UID.replace("-", "_")
