@@ -109,8 +109,8 @@ class Seen:
     `faulted`: a fatal error was told of since the last look, also when the server is well again.
     `online_there`: an online process is on the GPU, or nobody can say. `online_missing`: fewer are
     than before the fault, and no hook is at work. `online_back`: as many as before are clients of
-    an open server and have settled; true where none ran. `approved`: no quarantine is on the GPU,
-    or no more.
+    an open server and have settled, and no hook is at work; true where none ran. `approved`: no
+    quarantine is on the GPU, or no more.
     """
 
     state: ServerState

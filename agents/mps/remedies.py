@@ -19,8 +19,8 @@ class Remedy(StrEnum):
     """From mild to grave; the gravest of several holds."""
 
     NOTHING = "nothing"
-    RESTART_JOB = "the offline job failed by itself: it may be tried again, after its back-off"
     WAIT_ACTIVE = "the server is not ready for new clients: wait, and start nothing"
+    RESTART_JOB = "the offline job failed by itself: it may be tried again, after its back-off"
     EVICT_ALL = "all offline work leaves the GPU; its clients may have been hit"
     RECOVER = "the server is at fault: offline ends at once, online is restarted"
     QUARANTINE = "the hardware is suspect: nothing runs here until a person says otherwise"

@@ -200,15 +200,16 @@ class Warden:
     def _seen(self, sharing: Sharing, guests: Guests) -> recovery.Seen:
         """Another number of online processes than before is for a person to explain."""
         enough = len(sharing.online) >= self._online_before
+        restarting = self._recovery.holds_offline and self._hands.is_restarting
         may_restart = self._recovery.hooks == 0 or self._hands.has_hook
         return recovery.Seen(
             sharing.mps.state,
             offline_gone=guests.are_gone,
-            online_back=enough and self._arrivals.stance is Stance.OPEN,
+            online_back=enough and not restarting and self._arrivals.stance is Stance.OPEN,
             approved=guests.approved,
             faulted=self._new_fault(sharing.mps),
             online_there=sharing.card.online is None or bool(sharing.online),
-            online_missing=not enough and may_restart and not self._hands.is_restarting,
+            online_missing=not enough and may_restart and not restarting,
         )
 
     def _new_fault(self, mps: Snapshot) -> bool:

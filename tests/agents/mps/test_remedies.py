@@ -56,6 +56,9 @@ def test_every_code_is_explained():
         (ACTIVE, [], [43.0], Remedy.RESTART_JOB),
         (ACTIVE, [808, 700], [43.0], Remedy.EVICT_ALL),
         (ACTIVE, [700, 214], [], Remedy.QUARANTINE),
+        # What a job gets of a daemon that is gone is its own end, not a wait.
+        (ServerState.NO_DAEMON, [805], [], Remedy.RESTART_JOB),
+        (ServerState.SILENT, [], [43.0], Remedy.RESTART_JOB),
         # A server at fault is recovered, whatever its clients say; hardware is hardware.
         (FAULT, [700, 808], [], None),
         (FAULT, [700, 214], [], Remedy.QUARANTINE),

@@ -195,6 +195,17 @@ def test_a_hook_at_work_is_waited_for(gpu):
     assert gpu.hands.done == ["restart_online"]
 
 
+def test_online_is_not_back_while_the_hook_that_replaces_it_is_at_work(gpu):
+    passed = replace(MPS, account=replace(FAULT.account, at_fault=False))
+    gpu.hands.is_restarting = True
+    terms = gpu.see(mps=passed, for_s=20)
+    assert gpu.stage() is Stage.READMITTING
+    assert terms.hold
+    gpu.hands.is_restarting = False
+    gpu.see(mps=passed)
+    assert gpu.stage() is Stage.SOUND
+
+
 def test_without_a_hook_a_person_is_told_once_and_once_more_when_it_takes_long(gpu):
     gpu.hands.has_hook = False
     gpu.see(mps=FAULT, for_s=2)
