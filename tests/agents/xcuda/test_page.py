@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agents.control_block import PHASE_CODES, Kind, Mode
-from agents.mps.recovery import CUDA_CODES
+from agents.mps.remedies import CUDA_CODES
 from tests.agents.xcuda.running import ROOT
 
 PAGE = (ROOT / "docs" / "xcuda.md").read_text()
