@@ -1,23 +1,27 @@
-"""Whatever a GPU tells, and however it lies, the promises of the machine hold."""
+"""Whatever numbers a GPU tells, and however it lies, the promises of the machine hold.
+
+`test_model` holds it to far more, with numbers chosen for what they mean.
+"""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agents.sysmonitor.machine import pressing
 from agents.sysmonitor.monitor import ActionKind, Facts, from_dict, to_dict
-from agents.sysmonitor.replay import replay
 from agents.sysmonitor.signals import BOUNDS
 from agents.sysmonitor.transitions import TRANSITIONS
 from agents.wire.names import SIGNALS, GpuState
 from tests.agents.sysmonitor.cast import ALONE, POLICY, SHARED, Bench, healthy, seen, values
 
 pytestmark = pytest.mark.thorough
+# A history is some hundred samples.
+MODEST = settings(max_examples=settings.default.max_examples // 4)
 
 ANYTHING = st.none() | st.floats(allow_nan=True, allow_infinity=True, width=32)
 NONSENSE = st.sampled_from([-1.0, 4_294_967_295.0, 9.2e18, float("nan"), float("inf"), None])
@@ -63,6 +67,7 @@ def live(history) -> Bench:
     return bench
 
 
+@MODEST
 @given(HISTORY)
 def test_every_move_is_in_the_table_and_starts_where_the_last_one_ended(history):
     bench = live(history)
@@ -75,14 +80,7 @@ def test_every_move_is_in_the_table_and_starts_where_the_last_one_ended(history)
     assert bench.state is here
 
 
-@given(HISTORY)
-def test_no_overload_without_a_guard_before_it(history):
-    bench = live(history)
-    for moved in bench.transitions:
-        if moved.to_state is GpuState.OVERLIMIT:
-            assert moved.from_state is GpuState.GUARDED
-
-
+@MODEST
 @given(HISTORY, OVER)
 def test_a_sample_over_a_limit_leaves_the_job_held(history, over):
     bench = live(history)
@@ -115,12 +113,7 @@ def test_nonsense_never_evicts(samples):
     assert bench.evictions == []
 
 
-@given(HISTORY)
-def test_the_cool_down_is_bounded(history):
-    bench = live(history)
-    assert 0.0 <= bench.monitor.cooldown_s <= POLICY.cooldown_max_s
-
-
+@MODEST
 @given(HISTORY)
 def test_nothing_thaws_that_was_not_frozen(history):
     frozen = 0
@@ -129,16 +122,7 @@ def test_nothing_thaws_that_was_not_frozen(history):
         assert frozen >= 0
 
 
-@given(HISTORY)
-def test_the_recorded_samples_replay_every_transition(history):
-    bench = live(history)
-    again = replay(Bench().monitor, bench.record, POLICY)
-    assert again.transitions == tuple(bench.transitions)
-    # What a local sample left behind without a transition is not in the record, nor needed.
-    local = {"held": False, "reserve_sample": None}
-    assert replace(again.monitor, **local) == replace(bench.monitor, **local)
-
-
+@MODEST
 @given(HISTORY, HISTORY)
 def test_a_restart_changes_no_decision_but_by_the_time_away(before, after):
     bench = live(before)
