@@ -32,8 +32,8 @@ FOREVER: Final = frozenset({NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, DE
 OLDER_FORM: Final = frozenset(
     {2, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH, DEPRECATED}
 )
-# A card, or a driver, from before MIG.
-WITHOUT_MIG: Final = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND})
+# A card, or a driver, that knows nothing of what was asked for: no MIG, no graphics.
+ABSENT: Final = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND})
 # What a part of a card is called, where a container is shown no more of it.
 MIG_DEVICE: Final = "MIG-"
 # The library must be opened anew: uninitialised, driver not loaded, driver and library differ.
@@ -94,11 +94,13 @@ MOST_PROCESSES: Final = 4_096
 
 @dataclass(slots=True)
 class Device:
-    """A card and the library's handle of it; `refused` are the calls that it does not support."""
+    """A card and the library's handle of it; `refused` are the calls that it does not answer, and
+    why, `absent` those of them that it does not know."""
 
     card: Card
     handle: Any
     refused: dict[str, str] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
     throttled: tuple[str, ...] | None = None
     throttled_at: float | None = None
     throttled_mhz: float | None = None
@@ -187,6 +189,8 @@ class Nvml:
             raise Unavailable(ADVICE.get(code, f"NVML: {words}"))
         if code in FOREVER:
             device.refused[name] = words
+        if code in ABSENT:
+            device.absent.add(name)
 
     def _open_anew(self) -> None:
         if self._failure is not None and self._clock() - self._failure[0] < RETRY_S:
@@ -252,7 +256,7 @@ class Nvml:
         except self._library.NVMLError as error:
             code = _code(error)
             self._refuse(device, "nvmlDeviceGetMigMode", code, str(error))
-            return False if code in WITHOUT_MIG else None
+            return False if code in ABSENT else None
         return bool(current == 1) if current in (0, 1) else None
 
     def _limit(self, signal: Signal, device: Device, name: str, *arguments: Any) -> float | None:
@@ -446,7 +450,7 @@ def clients(nvml: Nvml, device: Device) -> tuple[Client, ...] | None:
         name = f"{call}_v3"
         lists[kind] = found = nvml.first_of(device, (name,), (f"{call}_v2",))
         # A card may know no graphics and no MPS, and says so; a list that failed hides clients.
-        is_absent = kind != "compute" and name in device.refused
+        is_absent = kind != "compute" and name in device.absent
         if (found is None and not is_absent) or len(found or ()) > MOST_PROCESSES:
             return None
     return merged(lists, device.card.memory_bytes)

@@ -79,6 +79,11 @@ def test_one_list_that_fails_leaves_all_unknown_for_a_look(failing):
     assert [one.pid for one in source.look(1.0)[UUID].processes] == [10]
 
 
+@pytest.mark.parametrize("closed", [GRAPHICS, MPS])
+def test_a_list_that_this_user_may_not_see_leaves_all_unknown(closed):
+    assert UUID not in look(FakeCard(**{COMPUTE: [process(10)], closed: Code(4)}))
+
+
 def test_a_list_beyond_reason_is_no_list():
     assert UUID not in look(FakeCard(**{COMPUTE: [process(pid) for pid in range(5_000)]}))
 
