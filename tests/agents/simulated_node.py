@@ -37,7 +37,8 @@ POLICY: Final = AgentPolicy(
 JOB: Final = "exec $programs/loop launch-sync --kernel step_5000us --grid 1000 --seconds 3600"
 WHOLE_GPU_BLOCKS: Final = 1_000
 SURGE: Final = Path(__file__).with_name("surge.py")
-POLL_S: Final = 0.0005
+# How often is looked: for a moment that is timed, and for others.
+OFTEN_S, SELDOM_S = 0.0005, 0.05
 PATIENCE_S: Final = 60.0
 
 
@@ -50,29 +51,32 @@ class Device:
 
 
 @dataclass
-class Surge:
-    """The online service of one GPU."""
+class Service:
+    """The online service of one GPU. Its kernels are two at a time, of `blocks` thread blocks; a
+    thousand are the whole GPU, and with none it idles."""
 
     machine: SimulatedMachine
     gpu: int
+    usual_blocks: int = 0
 
     def __post_init__(self) -> None:
         python = [sys.executable, str(SURGE)]
         self._process = self.machine.start_online(self.gpu, python, PYTHONPATH=str(ROOT))
 
     async def rise(self, blocks: int = WHOLE_GPU_BLOCKS) -> int:
-        """When the first launch was made, in ns; its kernels are two at a time."""
-        self._say(str(blocks))
-        assert self._process.stdout is not None
-        return int(await asyncio.to_thread(self._process.stdout.readline))
+        """When the first launch was made, in ns."""
+        return await self._work(blocks)
 
-    def fall(self) -> None:
-        self._say("fall")
+    async def settle(self) -> None:
+        """Back to what is usual."""
+        await self._work(self.usual_blocks)
 
-    def _say(self, word: str) -> None:
+    async def _work(self, blocks: int) -> int:
         assert self._process.stdin is not None
-        self._process.stdin.write(word + "\n")
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{blocks}\n")
         self._process.stdin.flush()
+        return int(await asyncio.to_thread(self._process.stdout.readline))
 
 
 @dataclass
@@ -81,7 +85,7 @@ class SimulatedNode:
 
     machine: SimulatedMachine
     console: FakeConsole
-    surges: list[Surge]
+    services: list[Service]
     agent: subprocess.Popen[str]
     policy: AgentPolicy = POLICY
     placements: dict[int, DesiredPlacement] = field(default_factory=dict)
@@ -98,7 +102,8 @@ class SimulatedNode:
                     gpu.state is GpuState.HEALTHY and not gpu.unshareable_fact
                     for gpu in self.console.status.gpus
                 )
-            )
+            ),
+            SELDOM_S,
         )
 
     async def place(self, gpu: int, words: str = JOB) -> None:
@@ -110,7 +115,7 @@ class SimulatedNode:
             command=self.machine.command(words),
         )
         await self._order()
-        await until(lambda: self.is_calm(gpu))
+        await until(lambda: self.is_calm(gpu), SELDOM_S)
 
     def is_calm(self, gpu: int) -> bool:
         """The job runs, launches, and nothing is held against it any more."""
@@ -173,25 +178,28 @@ class SimulatedNode:
 
 @contextlib.asynccontextmanager
 async def simulated_node(
-    folder: Path, gpus: int, policy: AgentPolicy = POLICY
+    folder: Path, gpus: int, policy: AgentPolicy = POLICY, usual_blocks: int = 0
 ) -> AsyncIterator[SimulatedNode]:
-    """Everything is there and talks; no GPU is shared yet."""
+    """Everything is there and talks; no GPU is shared yet. `usual_blocks` of each service's kernels
+    are what it works with when nothing rises."""
     with contextlib.closing(SimulatedMachine(folder, gpus)) as machine:
         machine.start_daemons()
-        surges = [Surge(machine, gpu) for gpu in range(gpus)]
+        services = [Service(machine, gpu, usual_blocks) for gpu in range(gpus)]
+        for service in services:
+            await service.settle()
         async with FakeConsole() as console:
             agent = machine.start_agent(console.url, "--log-level", "WARNING")
             await until(lambda: console.hellos)
-            yield SimulatedNode(machine, console, surges, agent, policy)
+            yield SimulatedNode(machine, console, services, agent, policy)
             agent.terminate()
             await asyncio.to_thread(agent.wait)
 
 
-async def until(fact: Callable[[], object]) -> int:
+async def until(fact: Callable[[], object], every_s: float = OFTEN_S) -> int:
     """The moment at which it was seen to be true, in ns of CLOCK_MONOTONIC."""
     deadline = time.monotonic() + PATIENCE_S
     while not fact():
         if time.monotonic() > deadline:
             raise TimeoutError("this machine is too busy, or the agent does not do what it should")
-        await asyncio.sleep(POLL_S)
+        await asyncio.sleep(every_s)
     return time.monotonic_ns()

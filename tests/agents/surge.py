@@ -1,12 +1,11 @@
-"""An online service that idles until a line tells it of how many thread blocks its kernels are to
-be. With them it keeps its GPU busy until the next line.
+"""An online service. Each line of its input is a number of thread blocks: from then on two kernels
+of so many are on its GPU at any time; with 0 it idles.
 
-It answers the first line with the moment of its first launch, in ns of CLOCK_MONOTONIC.
+It answers each line with the moment of the first launch that obeys it, in ns of CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations
 
-import os
 import select
 import sys
 import time
@@ -15,27 +14,27 @@ from itertools import cycle
 from tests.agents.xcuda.calls import cuda
 
 # Long enough that the GPU stays busy although this process waits for a core.
-KERNEL = "serve_20000us"
+KERNEL = "serve_50000us"
 
 
 def main() -> None:
     cuda.start()
     kernel, streams = cuda.kernel(KERNEL), [cuda.make("cuStreamCreate", 1) for _ in range(2)]
     say("ready")
-    while line := os.read(0, 64):
-        say(str(time.monotonic_ns()))
-        work(kernel, int(line), streams)
-
-
-def work(kernel: int, blocks: int, streams: list[int]) -> None:
-    """Two kernels are there at any time: both run if there is room, else one waits."""
+    blocks = 0
     for stream in cycle(streams):
-        cuda.launch(kernel, blocks, stream)
-        if select.select([0], [], [], 0)[0]:
-            break
-        cuda.ok("cuStreamSynchronize", next(one for one in streams if one != stream))
-    os.read(0, 64)
-    cuda.ok("cuCtxSynchronize")
+        cuda.ok("cuStreamSynchronize", stream)
+        if not blocks or is_told():
+            blocks = int(sys.stdin.readline() or "-1")
+            say(str(time.monotonic_ns()))
+        if blocks < 0:
+            return
+        if blocks:
+            cuda.launch(kernel, blocks, stream)
+
+
+def is_told() -> bool:
+    return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
 def say(line: str) -> None:

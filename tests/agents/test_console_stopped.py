@@ -73,11 +73,11 @@ async def test_without_a_console_an_overload_is_held_evicted_and_told_afterwards
     assert limits.memory_quota_bytes == job.memory_quota_bytes
     assert limits.duty_permille < NO_LIMIT_PERMILLE
     # 2. the overload freezes it, and lasts: it ends through its stop sequence
-    await node.surges[0].rise()
+    await node.services[0].rise()
     await until(lambda: node.is_held(0))
     exit_file = node.machine.folder / "state" / "jobs" / job.placement_id / "exit.json"
     await until(exit_file.exists)
-    node.surges[0].fall()
+    await node.services[0].settle()
     report = node.machine.server(0).report()
     assert (report["state"], report["exits_unsafe"]) == ("ACTIVE", 0)
     assert json.loads(exit_file.read_text())["code"] == 128 + signal.SIGTERM
@@ -104,13 +104,13 @@ async def test_a_stopped_agent_leaves_its_job_slowed_then_frozen_until_it_goes_o
     block, duty_permille = node.block(0), 10 * GENEROUS.duty_floor_percent
     await until(lambda: block.read_limits().duty_permille >= duty_permille)
     with stopped(node):
-        await node.surges[0].rise(BESIDE_BLOCKS)
+        await node.services[0].rise(BESIDE_BLOCKS)
         heard = await watch(block, silent_s=0.0)
         stale = await watch(block, silent_s=STALE_S)
         silent = await watch(block, silent_s=SILENT_S)
         assert heard.throttled < 0.5 < stale.throttled
         assert heard.launches > stale.launches > silent.launches == 0
-        node.surges[0].fall()
+        await node.services[0].settle()
     await until(lambda: node.is_calm(0))
     before = node.process(0).launches
     await until(lambda: node.process(0).launches > before)

@@ -14,11 +14,12 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from tests.agents.simulated_node import SimulatedNode, until
+from tests.agents.simulated_node import SELDOM_S, SimulatedNode, until
 
 NS_PER_MS = 1e6
-# Twice the time between two samples: a rise falls anywhere between them.
-MOST_PAUSE_S = 0.4
+# Twice the time between two samples: a rise falls anywhere between them. Evictions are spread out:
+# those of eight GPUs in one moment would wait for the cores of this machine.
+RISE_PAUSE_S, EVICTION_PAUSE_S = 0.4, 5.0
 # So long is a job that is held watched for launches.
 WATCHED_S = 0.05
 
@@ -67,23 +68,24 @@ async def _shared_out(
 
 async def _noise(node: SimulatedNode, gpu: int, times: Times, chance: random.Random) -> None:
     """Load that goes as soon as the job is held: it is thawed, and nothing is evicted."""
-    await _rise(node, gpu, times, chance)
-    node.surges[gpu].fall()
-    await until(lambda: node.is_calm(gpu))
+    await asyncio.sleep(chance.uniform(0.0, RISE_PAUSE_S))
+    await _rise(node, gpu, times)
+    await node.services[gpu].settle()
+    await until(lambda: node.is_calm(gpu), SELDOM_S)
 
 
 async def _overload(node: SimulatedNode, gpu: int, times: Times, chance: random.Random) -> None:
     """Load that stays: the job is told to end, and another takes its place."""
-    await _rise(node, gpu, times, chance)
+    await asyncio.sleep(chance.uniform(0.0, EVICTION_PAUSE_S))
+    await _rise(node, gpu, times)
     signalled_ns = await until(lambda: node.is_signalled(gpu))
     times.add(times.sigterm, (await node.device(gpu)).sampled_ns, signalled_ns)
-    node.surges[gpu].fall()
+    await node.services[gpu].settle()
     await node.place(gpu)
 
 
-async def _rise(node: SimulatedNode, gpu: int, times: Times, chance: random.Random) -> None:
-    await asyncio.sleep(chance.uniform(0.0, MOST_PAUSE_S))
-    rise_ns = await node.surges[gpu].rise()
+async def _rise(node: SimulatedNode, gpu: int, times: Times) -> None:
+    rise_ns = await node.services[gpu].rise()
     held_ns = await until(lambda: node.is_held(gpu))
     device = await node.device(gpu)
     times.add(times.freeze, device.sampled_ns, held_ns)
