@@ -83,6 +83,8 @@ class ProcessRuntime:
         self._placements: dict[str, DesiredPlacement] = {}
         self._supervisors: dict[str, int] = {}
         self._progress: dict[str, Progress] = {}
+        # What supervisors wrote of the start; they write it once.
+        self._begun: dict[str, dict[str, Any]] = {}
         # When the agent first looked after SIGTERM, and whom that had not reached some time later.
         self._signalled: dict[str, float | None] = {}
         self._deaf: dict[str, frozenset[int]] = {}
@@ -126,7 +128,7 @@ class ProcessRuntime:
         if self._lodgings.is_due(now):
             self._lodgings.look(self._roots(), now)
         directory = self._directory(placement_id)
-        started = _read(directory / "started.json")
+        started = self._started(placement_id, directory)
         watched = self._watched(placement_id, directory, started)
         # Read after the supervisor was seen dead, so that its last word is not missed.
         ended = _read(directory / "exit.json")
@@ -143,6 +145,15 @@ class ProcessRuntime:
         self._look_for_deaf(placement_id, started, now)
         alive = self._alive(started, placement_id, unattended=not watched)
         return self._told(alive, placement_id, now)
+
+    def _started(self, placement_id: str, directory: Path) -> dict[str, Any] | None:
+        """None until the job has a process."""
+        if placement_id not in self._begun:
+            told = _read(directory / "started.json")
+            if told is None:
+                return None
+            self._begun[placement_id] = told
+        return self._begun[placement_id]
 
     def _with_supervisor(self, facts: JobFacts, placement_id: str) -> JobFacts:
         """Until the job has a process of its own: whatever comes of its supervisor is the job's,
@@ -225,6 +236,7 @@ class ProcessRuntime:
         if launched is not None:
             os.waitpid(launched, os.WNOHANG)
         self._progress.pop(placement_id, None)
+        self._begun.pop(placement_id, None)
         self._placements.pop(placement_id, None)
         self._lodgings.adopt(placement_id, _cgroup(self._directory(placement_id)))
         self._lodgings.forget(placement_id)
@@ -390,7 +402,7 @@ class ProcessRuntime:
         """Through the supervisor, which cannot mistake another process for its child; to the
         group itself only when the supervisor is dead and the job still holds its lock."""
         directory = self._directory(placement_id)
-        started = _read(directory / "started.json")
+        started = self._started(placement_id, directory)
         with contextlib.suppress(ProcessLookupError):
             if self._watched(placement_id, directory, started):
                 launched = self._supervisors.get(placement_id)
