@@ -15,7 +15,8 @@ LINE_BYTES: Final = 2 << 10
 
 
 class Tail:
-    """Follows one path. `trouble` says why nothing can be read, "" when all is well."""
+    """Follows one path. `trouble` says why nothing can be read, "" when all is well; there is
+    `more` when the last look did not come to the end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -24,6 +25,7 @@ class Tail:
         self._offset = 0
         self._partial = b""
         self.trouble = ""
+        self.more = False
 
     def lines(self) -> list[str]:
         """Complete lines since the last look, the end of a rotated file first. Never raises."""
@@ -76,6 +78,7 @@ class Tail:
             self.trouble = f"{self._path} cannot be read: {error.strerror}"
             return []
         self._offset += len(piece)
+        self.more = len(piece) == LOOK_BYTES
         *complete, partial = (self._partial + piece).split(b"\n")
         self._partial = partial[:LINE_BYTES]
         return [line[:LINE_BYTES].decode(errors="replace") for line in complete]

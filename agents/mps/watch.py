@@ -52,6 +52,11 @@ class Watch:
             self.snapshot = replace(self.snapshot, account=account)
         return self.snapshot
 
+    @property
+    def has_more(self) -> bool:
+        """A log grew faster than it is read."""
+        return any(each.more for each in self._logs)
+
     def _told(self, account: Account) -> Account:
         for each in self._logs:
             account = journal.read(account, each.lines())
@@ -153,7 +158,7 @@ class Watcher:
     def ring(self) -> None:
         """Lets the thread look where a log has changed, or where it is time to ask the daemon."""
         seen, marks = self.watch.snapshot, [_mark(log) for log in self._logs]
-        due = health.is_worth_asking(seen, seen.account, self._clock())
+        due = self.watch.has_more or health.is_worth_asking(seen, seen.account, self._clock())
         if (due or marks != self._marks) and self._errands.empty():
             self._marks = marks
             self._post(_nothing_but_a_look)

@@ -19,6 +19,7 @@ from agents.mps.health import (
     Snapshot,
 )
 from agents.mps.journal import Account
+from agents.mps.tail import LOOK_BYTES
 from agents.mps.watch import MAX_ERRANDS, Watch, Watcher
 from tests.agents.mps.cast import UUID
 from tests.agents.mps.conftest import until
@@ -169,6 +170,17 @@ def test_a_ring_makes_nobody_look_where_nothing_is_new(daemon, monkeypatch):
         log.write("Server is handling a fatal GPU error\n")
     watcher.ring()
     assert len(looks) == 2
+
+
+def test_a_fault_behind_a_flood_of_lines_is_seen_before_the_log_grows_again(daemon):
+    watcher = Watcher(Watch(daemon.control), clock=lambda: 0.5)
+    watcher.watch.look(0.0)
+    with daemon.place.control_log.open("a") as log:
+        log.write("nothing to see\n" * (LOOK_BYTES // 4))
+        log.write("Server is handling a fatal GPU error\n")
+    watcher.start()
+    until(lambda: watcher.ring() or watcher.snapshot.account.faults)
+    watcher.stop()
 
 
 def test_errands_for_a_daemon_that_hangs_do_not_pile_up(mps):
