@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browsing import launched, watched
+from tests.browsing import LOAD_TIMEOUT_MS, launched, watched
 from tests.demo.people import sign_in
 from tests.demo.running import Demo, running_demo
 from tests.demo.story import Story, running_story
@@ -41,6 +41,7 @@ def chromium() -> Iterator[Browser]:
 def page(chromium: Browser, demo: Demo) -> Iterator[Page]:
     """A page that fails the test at its end when something went wrong on it unseen."""
     with watched(chromium, demo.url) as context:
+        context.set_default_timeout(LOAD_TIMEOUT_MS)  # another demo runs beside this one
         yield context.new_page()
 
 
@@ -54,6 +55,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
 @pytest.fixture(scope="session")
 def newcomer(story: Story, chromium: Browser) -> Iterator[Page]:
     with watched(chromium, story.demo.url) as context:
+        context.set_default_timeout(LOAD_TIMEOUT_MS)
         page = context.new_page()
         sign_in(page, "Approver")
         yield page

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.browsing import watched
+from tests.browsing import LOAD_TIMEOUT_MS, watched
 from tests.demo.people import sign_in
 from tests.demo.running import Demo, eventually, share
 
@@ -38,6 +38,7 @@ def waiting(demo: Demo) -> list[str]:
 def other_page(chromium: Browser, demo: Demo) -> Iterator[Page]:
     """A page of another person, in a browser of its own."""
     with watched(chromium, demo.url) as context:
+        context.set_default_timeout(LOAD_TIMEOUT_MS)
         yield context.new_page()
 
 

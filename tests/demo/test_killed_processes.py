@@ -99,12 +99,13 @@ def as_stored(moment: datetime) -> str:
 
 
 def process_jobs(demo: Demo) -> dict[str, int]:
-    """Placement and process id of the real processes that run."""
+    """Placement and process id of the real processes that run; an agent that has just started holds
+    them until it has seen online settle."""
     running = demo.rows(
         "SELECT placement.id FROM scheduling_placement AS placement"
         " JOIN inventory_gpu AS gpu ON gpu.id = placement.gpu_id"
         " JOIN inventory_node AS node ON node.id = gpu.node_id"
-        " WHERE node.name = 'node-17' AND placement.state = 'RUNNING'"
+        " WHERE node.name = 'node-17' AND placement.state IN ('RUNNING', 'FROZEN')"
     )
     alive = {
         path.parent.name.replace("-", ""): int(json.loads(path.read_text())["pid"])
