@@ -101,7 +101,7 @@ class GpuHands:
         return hooks if services and not left else f"{hooks}, and a person is told"
 
     def restart_server(self) -> None:
-        self._watcher.do(restart_server)
+        self._watcher.do_instead(restart_server)
 
     def page(self, why: str) -> None:
         self._tell(why)

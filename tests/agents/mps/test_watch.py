@@ -190,6 +190,17 @@ def test_errands_for_a_daemon_that_hangs_do_not_pile_up(mps):
     assert watcher._errands.qsize() == MAX_ERRANDS
 
 
+def test_a_new_server_does_not_wait_behind_clients_that_nobody_can_end(mps):
+    watcher, done = Watcher(mps.watch), []
+    for pid in range(MAX_ERRANDS):
+        watcher.terminate(pid)
+    watcher.do_instead(done.append)
+    watcher.start()
+    until(lambda: done)
+    assert watcher._errands.empty()
+    watcher.stop()
+
+
 def test_an_errand_that_fails_does_not_end_the_watching(daemon):
     watcher, done = Watcher(Watch(daemon.control)), threading.Event()
     watcher.start()
