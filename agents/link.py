@@ -116,6 +116,9 @@ class Link:
                 self._complain(_explained(error))
             except Exception as error:
                 # A defect of ours costs a connection, never the link itself.
+                self._complaint = Complaint(
+                    f"this agent failed: {error!r}, see its log", heard=True
+                )
                 if self._complaints.due(repr(error)):
                     log.exception("%s: the connection failed", self._name)
             attempt = 0 if time.monotonic() - began > GOOD_AFTER_S else attempt + 1

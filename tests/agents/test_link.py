@@ -198,6 +198,7 @@ async def test_a_defect_in_what_is_sent_costs_connections_until_it_is_gone(
 ):
     await until(lambda: site.link.is_up)
     monkeypatch.setattr(site.stage.node.outbox, "take", lambda now: 1 / 0)
+    await until(lambda: "this agent failed: ZeroDivisionError" in site.link.complaint)
     await until(lambda: len(console.hellos) >= 3)
     monkeypatch.undo()
     seen = len(console.telemetry)
