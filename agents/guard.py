@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
-from agents.collectors.base import SET_BY_HAND, GpuReading, Origin
+from agents.collectors.base import NOTHING, SET_BY_HAND, GpuReading, Origin
 from agents.duty import short_term
 from agents.mps.warden import Terms
 from agents.sysmonitor import crossings, machine, monitor, signals
@@ -16,8 +16,6 @@ from agents.sysmonitor.signals import POSITIONS, GpuFacts, Reading, Values
 from agents.wire.messages import DesiredGpu, GpuInventory, GpuSample
 from agents.wire.names import GPU_STATES, SHARING_MODES, SIGNALS, GpuState, SharingMode, Signal
 from agents.wire.policy import AgentPolicy
-
-NOTHING: Final[Values] = (None,) * len(SIGNALS)
 
 _MEMORY = POSITIONS[Signal.MEMORY]
 _XID = POSITIONS[Signal.XID]

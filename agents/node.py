@@ -111,12 +111,14 @@ class NodeAgent:
 
     def _follow_orders(self) -> None:
         for each in self._guards.values():
-            service = self._orders.service(each.index)
+            service, quarantine = self._orders.service(each.index), each.quarantine
             each.follow(
                 self._orders.gpu(each.index),
                 self._orders.policy(each.index),
                 None if service is None else service.slo_p99_ms,
             )
+            if each.quarantine != quarantine:
+                self._save(each)
         self._guests.follow(self._orders.placements)
 
     # --- what the collector must know of the node ----------------------------------------

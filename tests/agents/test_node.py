@@ -432,6 +432,17 @@ def test_a_restarted_agent_guards_by_its_last_policy_without_the_console(staged)
     assert stage.jobs.asked[-1] == "freeze"
 
 
+def test_a_quarantine_that_a_person_lifted_is_not_back_with_the_next_agent(stage):
+    stage.healthy()
+    stage.node.quarantine(0, "a job would not go")
+    for generation, disabled in ((2, True), (3, False)):
+        gpu = DesiredGpu(0, SharingMode.ENFORCE, "standard", disabled=disabled)
+        stage.order(desired(gpus=(gpu,), generation=generation))
+    stage.state.commit()
+    stage.restart()
+    assert stage.node._guards[0].quarantine == ""
+
+
 def test_a_guards_state_survives_a_restart(stage):
     gpus = (DesiredGpu(0, SharingMode.ENFORCE, "standard"),)
     stage.order(desired(gpus=gpus))
