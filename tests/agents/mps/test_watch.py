@@ -179,7 +179,12 @@ def test_a_fault_behind_a_flood_of_lines_is_seen_before_the_log_grows_again(daem
         log.write("nothing to see\n" * (LOOK_BYTES // 4))
         log.write("Server is handling a fatal GPU error\n")
     watcher.start()
-    until(lambda: watcher.ring() or watcher.snapshot.account.faults)
+
+    def is_seen():
+        watcher.ring()
+        return watcher.snapshot.account.faults
+
+    until(is_seen)
     watcher.stop()
 
 

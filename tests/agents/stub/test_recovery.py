@@ -84,7 +84,7 @@ class Node:
         return job.pid
 
     def close(self):
-        self.hooks.wait()
+        until(lambda: not self.hooks.is_running("chat"))
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
