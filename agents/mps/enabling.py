@@ -138,7 +138,9 @@ def why_not_quit(sharing: Sharing, offline_pids: frozenset[int], *, approved: bo
     it goes only without any, or with a person's word."""
     if offline_pids & sharing.clients:
         return "offline jobs still run on this GPU: `muxflow-agent off --gpu` stops them first"
-    online = sharing.clients - offline_pids
+    mps, online = sharing.mps, sharing.clients - offline_pids
+    if mps.client_pids is None and mps.state is not ServerState.NO_DAEMON and not approved:
+        return f"nobody can say who its clients are ({mps.why or mps.state}): say --approved"
     if online and not approved:
         return (
             f"{len(online)} online clients would die with the daemon: stop them first, or say"

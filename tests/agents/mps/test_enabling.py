@@ -51,3 +51,11 @@ def test_a_daemon_does_not_quit_under_its_clients():
     assert "1 online clients would die" in quits(sharing(), frozenset(), approved=False)
     assert quits(sharing(), frozenset(), approved=True) == ""
     assert quits(sharing(mps={"client_pids": frozenset()}), frozenset(), approved=False) == ""
+
+
+def test_a_daemon_that_does_not_say_who_its_clients_are_quits_only_with_a_persons_word():
+    quits = enabling.why_not_quit
+    silent = sharing(mps={"state": ServerState.SILENT, "client_pids": None})
+    assert "nobody can say who its clients are" in quits(silent, frozenset(), approved=False)
+    assert quits(silent, frozenset(), approved=True) == ""
+    assert quits(sharing(mps=NO_DAEMON), frozenset(), approved=False) == ""
