@@ -222,6 +222,8 @@ class SharedGpu:
         with self.collector() as collector:
             ends = time.monotonic() + LOOK_S
             while time.monotonic() < ends:
+                if self._daemons is not None:
+                    self._daemons.ring()
                 reading: NodeReading = collector.collect(time.monotonic())
                 time.sleep(SAMPLE_S)
         self.reading = next(gpu for gpu in reading.gpus if gpu.index == self.card.index)
