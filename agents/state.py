@@ -23,6 +23,8 @@ LOCK_NAME: Final = "agent.lock"
 FILE_NAME: Final = "agent.sqlite3"
 # A disk that refused is not tried again for so long: each try repeats all that waits.
 RETRY_S: Final = 1.0
+# Whoever looks into the file with a tool of his own and locks it: the loop does not wait for him.
+BUSY_MS: Final = 20
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
     node TEXT, seq INTEGER, terminal INTEGER, body BLOB, PRIMARY KEY (node, seq)
@@ -155,6 +157,7 @@ def _open(path: Path) -> sqlite3.Connection:
     connection.executescript(
         f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_spill=OFF; {SCHEMA}"
     )
+    connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
     return connection
 
 

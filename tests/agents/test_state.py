@@ -6,7 +6,15 @@ import sqlite3
 
 import pytest
 
-from agents.state import FILE_NAME, RETRY_S, StateDirInUse, StateFile, StateUnusable, Table
+from agents.state import (
+    BUSY_MS,
+    FILE_NAME,
+    RETRY_S,
+    StateDirInUse,
+    StateFile,
+    StateUnusable,
+    Table,
+)
 
 
 def test_a_second_agent_on_the_same_directory_is_refused(tmp_path):
@@ -28,6 +36,21 @@ def test_what_was_committed_is_there_for_others_and_nothing_else(tmp_path):
 
     reader.close()
     state.close()
+
+
+def test_somebody_who_locks_the_file_holds_nobody_up_and_costs_nothing(tmp_path):
+    clock = iter([0.0, RETRY_S])
+    with contextlib.closing(StateFile(tmp_path, clock=lambda: next(clock))) as state:
+        assert state.read("PRAGMA busy_timeout") == [(BUSY_MS,)]
+        with contextlib.closing(
+            sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
+        ) as other:
+            other.execute("BEGIN IMMEDIATE")
+            state.set_fact("node-01", "colour", b"red")
+            assert not state.commit()
+            assert "locked" in state.refusal
+        assert state.commit()
+        assert state.fact("node-01", "colour") == b"red"
 
 
 def test_a_fact_never_written_is_none(tmp_path):
