@@ -77,6 +77,15 @@ class Ran:
         return dict(json.loads(self.stdout.splitlines()[-1]))
 
 
+def next_line(process: subprocess.Popen[str]) -> str:
+    """Of its output. Byte by byte: what was read ahead, `communicate` would not find any more."""
+    assert process.stdout is not None
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):
+        line += byte
+    return line.decode()
+
+
 @dataclass
 class Runner:
     """Runs programs on the stand-in driver, with the library preloaded unless told otherwise."""
@@ -124,8 +133,7 @@ class Runner:
             text=True,
         )
         self.started.append(process)
-        assert process.stdout is not None
-        line = process.stdout.readline()
+        line = next_line(process)
         assert line == "ready\n", (line, process.communicate())
         return process
 

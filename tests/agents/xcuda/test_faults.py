@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from tests.agents.xcuda.running import next_line
 from tests.agents.xcuda.watching import process_of, until
 
 FATAL = (214, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 806, 807, 809, 810, 911)
@@ -24,7 +25,7 @@ def start(xcuda, block, code):
     """The second launch fails; the driver itself would take the later ones."""
     failing = {"STUB_FAIL": f"cuLaunchKernel:{code}@2"}
     job = xcuda.python(PROGRAM, ready=True, block=block, env=failing)
-    return job, job.stdout.readline().strip()
+    return job, next_line(job).strip()
 
 
 @pytest.mark.parametrize("code", FATAL)

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from agents.control_block import Limits, Mode
+from tests.agents.xcuda.running import next_line
 from tests.agents.xcuda.watching import process_of, until
 
 TIMED = {"STUB_TIME": "1"}
@@ -65,7 +66,7 @@ tell(held=held, codes=codes)
 """,
     )
     until(lambda: process_of(block, job).frozen_ns > 0)
-    assert job.stdout.readline() == "held\n"
+    assert next_line(job) == "held\n"
     block.set_policy(Limits())
     assert xcuda.finish(job).told == {"held": True, "codes": [0]}
 
@@ -86,7 +87,7 @@ thread.join()
 tell(codes=codes)
 """,
     )
-    assert job.stdout.readline() == "passed\n"
+    assert next_line(job) == "passed\n"
     block.set_policy(Limits())
     assert xcuda.finish(job).told == {"codes": [0]}
 
@@ -107,7 +108,7 @@ thread.join()
 tell(codes=codes)
 """,
     )
-    assert job.stdout.readline() == "7\n"
+    assert next_line(job) == "7\n"
     block.set_policy(Limits())
     assert xcuda.finish(job).told == {"codes": [0]}
 
@@ -127,7 +128,7 @@ thread.join()
 tell(last=codes[-1])
 """,
     )
-    assert job.stdout.readline() == "ended\n"
+    assert next_line(job) == "ended\n"
     block.set_policy(Limits())
     assert xcuda.finish(job).told == {"last": 0}
 
