@@ -108,7 +108,7 @@ class Reporter:
     def _sample(self, each: Guard) -> GpuSample:
         reading, guest = each.reading, self._guests.on_gpu(each.index)
         sides: dict[str, Any] = {"offline_processes": int(guest is not None and not guest.gone)}
-        if guest is not None:
+        if guest is not None and not guest.facts.unlimited:
             sides["duty_percent"] = guest.duty_percent
         if reading is not None:
             sides |= {

@@ -87,9 +87,10 @@ class XcudaSource:
         last = self._before.get(block.placement_id)
         if last is None or now - last[0] >= LEAST_S or now < last[0]:
             self._before[block.placement_id] = now, busy_ns
+        # Without a process here nothing counts the launches of a job that runs unlimited.
         return JobUse(
             block.placement_id,
-            None if last is None else busy_part(last[1], busy_ns, now - last[0]),
+            busy_part(last[1], busy_ns, now - last[0]) if last and processes else None,
             memory_bytes,
             frozenset(one.host_pid for one in processes if one.host_pid is not None),
         )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -550,6 +551,18 @@ def test_limits_that_can_change_at_any_moment_reach_a_running_job(stage):
 
     assert stage.jobs.asked.count(f"quota {1 << 30}") == 1
     assert next(iter(stage.node._guests)).duty_percent == 7.0
+
+
+def test_no_duty_is_told_of_a_job_that_runs_unlimited(stage):
+    stage.start()
+    stage.run(1)
+    assert stage.telemetry.samples[0].duty_percent is not None
+    unlimited = replace(stage.jobs.facts[PLACEMENT_ID], unlimited="it is not under xCUDA")
+
+    stage.jobs.facts[PLACEMENT_ID] = unlimited
+    stage.run(1)
+
+    assert stage.telemetry.samples[0].duty_percent is None
 
 
 def test_every_sample_tells_the_jobs_that_the_agent_lives(stage):

@@ -73,6 +73,13 @@ def test_a_process_that_is_gone_is_no_pid():
     assert source.look(0.0)["GPU-0"].jobs[0].pids == frozenset()
 
 
+def test_of_a_job_without_a_process_under_xcuda_nobody_knows_how_busy_it_is():
+    source = watched(Slots())
+    source.look(0.0)
+    (use,) = source.look(1.0)["GPU-0"].jobs
+    assert use.busy is None
+
+
 def test_a_block_that_makes_no_sense_stops_no_other():
     source = watched(Slots(failure=BlockError("cut short")), Slots(process()))
     found = source.look(0.0)
