@@ -68,7 +68,7 @@ def moves() -> list[tuple[set[str], set[str]]]:
 
 def states_in(cell: str) -> set[str]:
     if cell == "any":
-        return set(GPU_STATES) - {GpuState.DISABLED}
+        return {state for state in GPU_STATES if state is not GpuState.DISABLED}
     return {state for state in GPU_STATES if re.search(rf"\b{state}\b", cell)}
 
 

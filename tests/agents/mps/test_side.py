@@ -110,11 +110,12 @@ def test_a_fault_is_urgent_from_its_first_sight_until_it_is_over():
 
 def test_without_a_sample_no_job_is_taken_for_gone():
     mps = side.NodeMps({0: CARD}, lambda _uuid: FAULTY, lambda _card: Hands())
-    for now in (0.0, 0.2, 0.4):
-        mps.terms(0, None, ENFORCE, now)
-    assert mps.wardens[0].stage is Stage.ENDING
-    mps.terms(0, reading(), ENFORCE, 0.6)
-    assert mps.wardens[0].stage is Stage.WAITING
+    warden = mps.wardens[0]
+    stages = []
+    for now, sample in ((0.0, None), (0.2, None), (0.4, None), (0.6, reading())):
+        mps.terms(0, sample, ENFORCE, now)
+        stages.append(warden.stage)
+    assert stages == [Stage.ENDING, Stage.ENDING, Stage.ENDING, Stage.WAITING]
 
 
 def test_a_story_survives_the_agent_and_is_told_by_the_next(tmp_path):
