@@ -94,7 +94,8 @@ class Watched(Stage):
         self.samples.append(None if blind else dict(self.sensors.values))
         self.now = round(self.now + 0.1, 6)
         if number % 5 == 4:
-            self.seconds.append(self.samples[-1])
+            taken = [it for it in self.samples[-5:] if it is not None]
+            self.seconds.append(taken[-1] if taken else None)
         self.tick(2 * number + 1)
         self.receive()
 
@@ -119,9 +120,8 @@ class Watched(Stage):
         return [it for it in ["thaw", *self.jobs.asked] if it in {"freeze", "thaw"}][-1] == "freeze"
 
 
-def lived(spells: Any, state_dir: Path) -> Watched:
+def live(stage: Watched, spells: Any) -> None:
     """From the moment in which the first job runs."""
-    stage = Watched(state_dir)
     stage.jobs.after_adoption = Condition.ALIVE
     number = 0
     for shown, samples, happening in [(QUIET, 10, "n"), (QUIET, 5, "n"), *spells]:
@@ -132,7 +132,6 @@ def lived(spells: Any, state_dir: Path) -> Watched:
             stage.sample(number)
             number += 1
             check(stage, before, stage.events[told:])
-    return stage
 
 
 def meanwhile(stage: Watched, happening: str, number: int) -> None:
@@ -166,8 +165,11 @@ def is_proved(stage: Watched) -> bool:
 @settings(max_examples=settings.default.max_examples // 3)
 def test_what_a_node_sent_replays_as_it_was(spells):
     with tempfile.TemporaryDirectory() as folder:
-        stage = lived(spells, Path(folder))
-        stage.die()
+        stage = Watched(Path(folder))
+        try:
+            live(stage, spells)
+        finally:
+            stage.die()
     for life in stage.lives:
         records = recorded(0, life.telemetry, life.events, GpuFacts(MEMORY), None)
         again = replay(life.monitor, records, POLICY)
