@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from agents import kernel_files
 from agents.actuators.pressure import GroupMemory
 
 log = logging.getLogger(__name__)
@@ -153,10 +154,9 @@ def stalled_percent(file: Path) -> float | None:
     """Of the last 10 s in which everything stood still for memory; the kernel's pressure stall
     information, `full avg10`. None where it is not kept."""
     try:
-        lines = file.read_text().splitlines()
-        full = next(line for line in lines if line.startswith("full "))
-        return float(full.split()[1].removeprefix("avg10="))
-    except (OSError, StopIteration, ValueError, IndexError):
+        full = kernel_files.read(str(file)).partition("full avg10=")[2]
+        return float(full.split(maxsplit=1)[0])
+    except (OSError, ValueError, IndexError):
         return None
 
 

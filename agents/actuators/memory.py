@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from agents import kernel_files
 from agents.actuators import cgroup
 from agents.actuators.family import PROC
 from agents.actuators.pressure import HostMemory
@@ -17,10 +18,9 @@ PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 def host_memory(proc: Path = PROC) -> HostMemory | None:
     """proc(5), meminfo; None where it cannot be read."""
     try:
-        lines = (proc / "meminfo").read_text().splitlines()
-        told = {name: int(rest.split()[0]) * KIB for name, rest in map(_split, lines) if rest}
-        total_bytes, available_bytes = told["MemTotal"], told["MemAvailable"]
-    except (OSError, ValueError, KeyError):
+        told = kernel_files.read(f"{proc}/meminfo")
+        total_bytes, available_bytes = (_field(told, name) for name in ("MemTotal", "MemAvailable"))
+    except (OSError, ValueError):
         return None
     stalled_percent = cgroup.stalled_percent(proc / "pressure" / "memory")
     return HostMemory(total_bytes, available_bytes, stalled_percent)
@@ -35,6 +35,7 @@ def resident_bytes(pid: int, proc: Path = PROC) -> int:
         return 0
 
 
-def _split(line: str) -> tuple[str, str]:
-    name, _, rest = line.partition(":")
-    return name, rest.strip()
+def _field(told: str, name: str) -> int:
+    """In bytes. Raises ValueError when it is not told."""
+    begin = told.index(f"{name}:") + len(name) + 1
+    return int(told[begin : told.index("kB", begin)]) * KIB

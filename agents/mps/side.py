@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from agents.collectors.attribution import GpuProcess, Side, is_online
 from agents.collectors.base import GpuReading
 from agents.collectors.card import Card
 from agents.mps import health, timeline
-from agents.mps.health import Snapshot
+from agents.mps.health import ServerState, Snapshot
+from agents.mps.journal import Account
 from agents.mps.keep import Keep
 from agents.mps.shareable import CardFacts, OnlineProcess
 from agents.mps.timeline import Victim, Witness
@@ -31,6 +32,36 @@ class Around:
     enforce: bool
     lifted: bool = True
     xids: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All that a look at one GPU goes by, but for its memory in use. `who`: pid, start and side of
+    each process, and what troubles the card; None without a sample."""
+
+    state: ServerState
+    account: Account
+    client_pids: frozenset[int] | None
+    who: tuple[object, ...] | None
+    around: Around
+    witnesses: tuple[Witness, ...]
+    services: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A GPU on which nothing forbids anything, as it was found at `at`: as long as it is found
+    the same, a look would say the same."""
+
+    found: Found
+    at: float
+
+    def lasts(self, found: Found, now: float) -> bool:
+        return 0.0 <= now - self.at < REST_S and found == self.found
+
+
+# Memory in use, and who was there a moment ago, are noted at least so often.
+REST_S: Final = 2.5
 
 
 class MpsSide(Protocol):
@@ -69,25 +100,50 @@ class NodeMps:
         self._job_uid, self._witnesses, self._wall = job_uid, witnesses, wall
         self._services, self._keep = services, keep
         self._seen: dict[int, Snapshot] = {}
+        self._rests: dict[int, Rest] = {}
         self.wardens = {index: self._warden(card, hands) for index, card in self._cards.items()}
 
     def terms(self, index: int, reading: GpuReading | None, around: Around, now: float) -> Terms:
         card = self._cards.get(index)
         if card is None:
             return Terms()
-        guests = Guests(
-            _ours(reading),
-            self._witnesses(index),
-            around.xids,
-            self._job_uid,
-            around.enforce,
-            around.lifted,
-            _only(self._services(index)),
-        )
         self._seen[index] = seen = self._snapshot(card.uuid)
         mps = health.as_of(seen, now)
-        warden = self.wardens[index]
-        told = warden.look(facts_of(card, reading), mps, guests, now, self._wall())
+        found = Found(
+            mps.state,
+            mps.account,
+            mps.client_pids,
+            _who(reading),
+            around,
+            self._witnesses(index),
+            tuple(self._services(index)),
+        )
+        rest = self._rests.get(index)
+        if rest is not None and rest.lasts(found, now):
+            return Terms()
+        told = self._look(card, reading, mps, found, now)
+        self._rests.pop(index, None)
+        if told == Terms():
+            self._rests[index] = Rest(found, now)
+        return told
+
+    def _look(
+        self, card: Card, reading: GpuReading | None, mps: Snapshot, found: Found, now: float
+    ) -> Terms:
+        warden = self.wardens[card.index]
+        # The list is up to some seconds old, and a recovery does not wait for it.
+        is_there = _is_listed if mps.open and not warden.is_recovering else _is_alive
+        guests = Guests(
+            _ours(reading, is_there),
+            found.witnesses,
+            found.around.xids,
+            self._job_uid,
+            found.around.enforce,
+            found.around.lifted,
+            _only(found.services),
+        )
+        facts = facts_of(card, reading, is_there)
+        told = warden.look(facts, mps, guests, now, self._wall())
         if self._keep is not None:
             self._keep.save(card.uuid, warden.memory)
         return told
@@ -114,7 +170,21 @@ def _only(services: Sequence[str]) -> str:
     return services[0] if len(services) == 1 else ""
 
 
-def facts_of(card: Card, reading: GpuReading | None) -> CardFacts:
+def _who(reading: GpuReading | None) -> tuple[object, ...] | None:
+    if reading is None or reading.processes is None:
+        return None
+    who = ((one.pid, one.started_ticks, one.side) for one in reading.processes)
+    return reading.trouble, *who
+
+
+def _is_listed(_process: GpuProcess) -> bool:
+    """Taken at its word."""
+    return True
+
+
+def facts_of(
+    card: Card, reading: GpuReading | None, is_there: Callable[[GpuProcess], bool] = _is_listed
+) -> CardFacts:
     """The card as the last sample shows it; without one nobody knows who runs on it."""
     facts = CardFacts(
         card.uuid,
@@ -135,7 +205,7 @@ def facts_of(card: Card, reading: GpuReading | None) -> CardFacts:
         used_bytes=None if used is None else int(used),
         offline_bytes=reading.offline_memory_bytes or 0,
         sm_activity_source=facts.sm_activity_source or _sm_activity(reading),
-        online=_online(reading),
+        online=_online(reading, is_there),
         wrong=reading.trouble or facts.wrong,
     )
 
@@ -147,27 +217,31 @@ def _sm_activity(reading: GpuReading) -> str:
     return "" if origin is None else origin.source
 
 
-def _online(reading: GpuReading) -> tuple[OnlineProcess, ...] | None:
+def _online(
+    reading: GpuReading, is_there: Callable[[GpuProcess], bool]
+) -> tuple[OnlineProcess, ...] | None:
     if reading.processes is None:
         return None
     return tuple(
         OnlineProcess(one.pid, uid_of(one.pid), one.known_as, one.mps)
         for one in reading.processes
-        if is_online(one) and _is_alive(one)
+        if is_online(one) and is_there(one)
     )
 
 
-def _ours(reading: GpuReading | None) -> dict[int, Victim] | None:
+def _ours(
+    reading: GpuReading | None, is_there: Callable[[GpuProcess], bool]
+) -> dict[int, Victim] | None:
     if reading is None or reading.processes is None:
         return None
     return {
         one.pid: Victim(one.pid, "offline", one.name, one.placement_id or "")
         for one in reading.processes
-        if one.side is Side.OFFLINE and _is_alive(one)
+        if one.side is Side.OFFLINE and is_there(one)
     }
 
 
 def _is_alive(process: GpuProcess) -> bool:
-    """The list is up to some seconds old, and a recovery does not wait for it."""
+    """Now, whatever the list says."""
     ticks = process.started_ticks
     return ticks is None or start_ticks(process.pid) == ticks

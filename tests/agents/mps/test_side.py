@@ -91,6 +91,24 @@ def test_a_node_asks_the_warden_of_each_card():
     assert mps.news(0) == ()
 
 
+def test_a_gpu_at_rest_is_looked_at_when_something_changes_and_else_seldom(monkeypatch):
+    mps = side.NodeMps({0: CARD}, lambda _uuid: MPS, lambda _card: Hands(), wall=lambda: 1e9)
+    chat = GpuProcess(4711, Whose.ONLINE, GIB, mps=True)
+    for second in range(20):
+        mps.terms(0, reading(chat), ENFORCE, float(second))
+    warden, looks = mps.wardens[0], []
+    look = warden.look
+    monkeypatch.setattr(warden, "look", lambda *seen: looks.append(seen[3]) or look(*seen))
+
+    for tenths in range(200, 250, 2):
+        mps.terms(0, reading(chat), ENFORCE, tenths / 10)
+    assert 1 <= len(looks) <= 3
+
+    stranger = GpuProcess(4712, Whose.ONLINE, GIB, name="python")
+    assert mps.terms(0, reading(chat, stranger), ENFORCE, 24.9).hold
+    assert looks[-1] == 24.9
+
+
 FAULTY = replace(MPS, state=ServerState.FAULT, account=Account(faults=1, at_fault=True))
 OURS = GpuProcess(20, Whose.OFFLINE, GIB, mps=True, placement_id="job-a", name="loop")
 
