@@ -159,15 +159,21 @@ def owner(
     identity: ProcessIdentity, jobs: Collection[OfflineJob], lookup: Lookup
 ) -> OfflineJob | None:
     """The job that the process belongs to, None when it is not ours."""
-    return next((job for job in jobs if _is_of(identity, job, lookup)), None)
+    if not jobs:
+        return None
+    line = frozenset((one.pid, one.started_ticks) for one in _line(identity, lookup))
+    return next((job for job in jobs if _is_of(identity, job, line, lookup)), None)
 
 
-def _is_of(identity: ProcessIdentity, job: OfflineJob, lookup: Lookup) -> bool:
+def _is_of(
+    identity: ProcessIdentity, job: OfflineJob, line: frozenset[tuple[int, int]], lookup: Lookup
+) -> bool:
+    """`line`: the process and its ancestors, each by pid and start time."""
     return (
         _in_cgroup(identity.cgroup, job.cgroup)
         or identity.pid in job.pids
+        or (job.pid, job.started_ticks) in line
         or _in_session(identity, job, lookup)
-        or any(_is_first(one, job) for one in _line(identity, lookup))
     )
 
 

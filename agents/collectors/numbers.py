@@ -18,6 +18,8 @@ from agents.wire.names import Signal
 _NVML_BLANKS: Final = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})
 _DCGM_BASES: Final = (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 1 << 47)
 _DCGM_WIDTH: Final = 16
+# Between the blanks of 32 bits and the others: any bytes of memory are here.
+_FREE: Final = 1 << 32
 
 # A number and at most a unit: "85", "85 %", "627.32 W", "31 C", "0x0000000000000004".
 _NUMBER: Final = re.compile(
@@ -39,7 +41,7 @@ def number(raw: object) -> float | None:
 
 def is_blank(value: float) -> bool:
     """True for a number that stands for "no number"."""
-    if value < _DCGM_BASES[0]:
+    if value < _DCGM_BASES[0] or _FREE <= value < _DCGM_BASES[2]:
         return False
     if value in _NVML_BLANKS:
         return True
@@ -57,8 +59,12 @@ def within(signal: Signal, value: float | None) -> float | None:
 
 def read(signal: Signal, raw: object, scale: float = 1.0) -> float | None:
     """The raw value times `scale`, in wire units and within the signal's bounds, else None."""
-    # Almost every value is a small whole number, and this runs many times a second.
-    value = raw if type(raw) is int and -1 < raw < _DCGM_BASES[0] else number(raw)
+    value: float | None
+    # Almost every value is a small number, and this runs many times a second.
+    if (type(raw) is int or type(raw) is float) and -1 < raw < _DCGM_BASES[0]:
+        value = raw
+    else:
+        value = number(raw)
     return None if value is None else within(signal, value * scale)
 
 

@@ -116,6 +116,7 @@ class Nvml:
     def __init__(self, library: Any = None, clock: Callable[[], float] = time.monotonic) -> None:
         """`library` is the module pynvml, or a stand-in. Raises Unavailable without it."""
         self._library = _pynvml() if library is None else library
+        self._functions = _Functions(self._library)
         self._clock = clock
         # Held again by a call that finds the library broken while it is being opened.
         self._lock = threading.RLock()
@@ -151,7 +152,7 @@ class Nvml:
         if name in device.refused:
             return None
         try:
-            return self._call(name, device.handle, *arguments)
+            return self._functions[name](device.handle, *arguments)
         except self._library.NVMLError as error:
             self._refuse(device, name, _code(error), str(error))
             return None
@@ -164,7 +165,7 @@ class Nvml:
         for position in range(self._forms.get(name, 0), len(forms)):
             call, *arguments = forms[position]
             try:
-                answer = self._call(call, device.handle, *arguments)
+                return self._functions[call](device.handle, *arguments)
             except self._library.NVMLError as error:
                 code = _code(error)
                 if code in OLDER_FORM and position + 1 < len(forms):
@@ -172,14 +173,7 @@ class Nvml:
                     continue
                 self._refuse(device, name, code, str(error))
                 return None
-            return answer
         return None
-
-    def _call(self, name: str, *arguments: Any) -> Any:
-        call = getattr(self._library, name, None)
-        if call is None:
-            raise self._library.NVMLError(FUNCTION_NOT_FOUND)
-        return call(*arguments)
 
     def _refuse(self, device: Device, name: str, code: int, words: str) -> None:
         if code in TROUBLE:
@@ -252,7 +246,7 @@ class Nvml:
     def _mig(self, device: Device) -> bool | None:
         """None when it cannot be told: a card that knows no MIG says so."""
         try:
-            current, _ = self._call("nvmlDeviceGetMigMode", device.handle)
+            current, _ = self._functions["nvmlDeviceGetMigMode"](device.handle)
         except self._library.NVMLError as error:
             code = _code(error)
             self._refuse(device, "nvmlDeviceGetMigMode", code, str(error))
@@ -276,6 +270,21 @@ class Nvml:
             except self._library.NVMLError as error:
                 log.debug("NVML would not shut down: %s", error)
         self._open, self._devices = False, ()
+
+
+class _Functions(dict[str, Callable[..., Any]]):
+    """The library's, by name. One that it lacks fails as the driver says that it lacks one."""
+
+    def __init__(self, library: Any) -> None:
+        super().__init__()
+        self._library = library
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        self[name] = found = getattr(self._library, name, self._lacking)
+        return found
+
+    def _lacking(self, *_: Any) -> Any:
+        raise self._library.NVMLError(FUNCTION_NOT_FOUND)
 
 
 class SignalSource:
@@ -470,14 +479,16 @@ def merged(lists: dict[str, Iterable[Any] | None], memory_bytes: int) -> tuple[C
         for entry in entries or ():
             pid = int(entry.pid)
             memory = numbers.size(entry.usedGpuMemory, memory_bytes)
-            last = found.get(pid, Client(pid, None))
-            found[pid] = Client(
-                pid,
-                max((one for one in (memory, last.memory_bytes) if one is not None), default=None),
-                last.mps or kind == "mps",
-                last.graphics or kind == "graphics",
-            )
+            one = Client(pid, memory, kind == "mps", kind == "graphics")
+            found[pid] = _both(found[pid], one) if pid in found else one
     return tuple(found.values())
+
+
+def _both(one: Client, other: Client) -> Client:
+    known = [each for each in (one.memory_bytes, other.memory_bytes) if each is not None]
+    return Client(
+        one.pid, max(known, default=None), one.mps or other.mps, one.graphics or other.graphics
+    )
 
 
 def memory_bytes(nvml: Nvml, device: Device) -> tuple[int, int] | None:

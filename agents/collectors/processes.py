@@ -91,5 +91,5 @@ class ProcessSource:
 def with_mps(listed: Sequence[Client], daemon: frozenset[int]) -> tuple[Client, ...]:
     """The driver's list and the daemon's, as one."""
     known = {client.pid for client in listed}
-    marked = tuple(replace(one, mps=one.mps or one.pid in daemon) for one in listed)
+    marked = (one if one.mps or one.pid not in daemon else replace(one, mps=True) for one in listed)
     return (*marked, *(Client(pid, None, mps=True) for pid in sorted(daemon - known)))

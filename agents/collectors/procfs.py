@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from agents import kernel_files
 from agents.collectors import cgroups
 from agents.collectors.attribution import ProcessIdentity
+from agents.collectors.cgroups import Container
 
 PROC: Final = Path("/proc")
 # What the kernel adds to a cgroup that was removed before its last process had gone.
 REMOVED: Final = " (deleted)"
+# Cgroups of which it is remembered what their paths mean: the same few show every second.
+REMEMBERED: Final = 1_024
 
 
 def identity(pid: int, proc: Path = PROC) -> ProcessIdentity | None:
@@ -20,16 +24,16 @@ def identity(pid: int, proc: Path = PROC) -> ProcessIdentity | None:
     One that is dead and only waits for its parent to notice still has its start time, and its
     memory may not have come back yet: it is told as if alive.
     """
-    directory = proc / str(pid)
+    directory = f"{proc}/{pid}"
     try:
-        stat = (directory / "stat").read_text(errors="replace")
-        paths = _paths((directory / "cgroup").read_text(errors="replace"))
-        return _identity(pid, stat, paths)
+        stat = kernel_files.read(f"{directory}/stat")
+        cgroup, container = _place(kernel_files.read(f"{directory}/cgroup"))
+        return _identity(pid, stat, cgroup, container)
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _identity(pid: int, stat: str, paths: Sequence[str]) -> ProcessIdentity:
+def _identity(pid: int, stat: str, cgroup: str, container: Container | None) -> ProcessIdentity:
     """The name in parentheses may hold anything, so the fields are counted from its end."""
     opening, closing = stat.index("("), stat.rindex(")")
     fields = stat[closing + 2 :].split()
@@ -39,9 +43,17 @@ def _identity(pid: int, stat: str, paths: Sequence[str]) -> ProcessIdentity:
         parent_pid=int(fields[1]),
         session=int(fields[3]),
         name=stat[opening + 1 : closing],
-        cgroup=next((path for path in paths if path not in ("", "/")), paths[0]),
-        container=cgroups.container(paths),
+        cgroup=cgroup,
+        container=container,
     )
+
+
+@lru_cache(REMEMBERED)
+def _place(text: str) -> tuple[str, Container | None]:
+    """The cgroup that tells most, and the container that it is of."""
+    paths = _paths(text)
+    cgroup = next((path for path in paths if path not in ("", "/")), paths[0])
+    return cgroup, cgroups.container(paths)
 
 
 def _paths(text: str) -> tuple[str, ...]:
