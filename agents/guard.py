@@ -163,7 +163,8 @@ class Guard:
     def sample(self) -> Reading:
         """The last sample in policy units."""
         if self._sample is None:
-            self._sample = signals.reading(self._values, self.gpu.facts, self._slo_p99_ms)
+            facts, slo_p99_ms = self.gpu.facts, self._slo_p99_ms
+            self._sample = signals.in_policy_units(self._values, facts, slo_p99_ms)
         return self._sample
 
     @property
@@ -185,8 +186,9 @@ class Guard:
     def pressing(self, facts: Facts) -> bool:
         return self.policy is not None and machine.pressing(self.sample, self.policy, facts)
 
-    def missing(self, facts: Facts) -> tuple[Signal, ...]:
-        return () if self.policy is None else machine.missing(self.sample, self.policy, facts)
+    def missing(self) -> tuple[Signal, ...]:
+        """Of those that the last verdict took into account."""
+        return () if self.policy is None else machine.missing(self.sample, self.policy, self.known)
 
     def headroom(self) -> tuple[float | None, Signal | None]:
         """As `crossings.headroom`, on the last sample."""

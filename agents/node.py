@@ -307,7 +307,7 @@ class NodeAgent:
         return each.mode is not SharingMode.OFF or self._guests.on_gpu(each.index) is not None
 
     def _note_degraded(self, each: Guard) -> None:
-        missing = each.missing(self._facts(each))
+        missing = each.missing()
         if missing and missing != each.degraded:
             data = {"missing": list(missing)}
             self._spool.append(EventKind.DEGRADED, gpu_index=each.index, data=data)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from agents.sysmonitor.monitor import Facts
-from agents.sysmonitor.signals import Reading, amount, beyond, limit_of, name
+from agents.sysmonitor.signals import CONDITIONAL, Reading, amount, beyond, limit_of, name
 from agents.wire.names import Signal
 from agents.wire.policy import AgentPolicy, Threshold
 
@@ -24,6 +24,16 @@ CONTENTION: Final = frozenset(
 )
 
 
+class Judged(NamedTuple):
+    """A threshold that means something on this GPU now: the limit it makes, and the sample's value
+    to hold against it, None where missing."""
+
+    signal: Signal
+    threshold: Threshold
+    limit: float
+    value: float | None
+
+
 class Cause(NamedTuple):
     """Why something happens, in words and in figures."""
 
@@ -35,8 +45,7 @@ class Cause(NamedTuple):
 
 def crossings(sample: Reading, policy: AgentPolicy, facts: Facts) -> Iterator[Cause]:
     """Every limit that this sample is over."""
-    for signal, threshold in judged(sample, policy, facts):
-        value, limit = sample.get(signal), limit_of(signal, threshold, policy)
+    for signal, _, limit, value in judged(sample, policy, facts):
         if value is not None and beyond(signal, value, limit):
             cause = explain(signal, value, limit, "is {beyond} its limit")
             yield _because(cause, facts.throttled_by) if signal is Signal.SM_CLOCK else cause
@@ -64,9 +73,9 @@ def headroom(
     0 at or over a limit, 100 farthest away, (None, None) when none of their signals is read.
     """
     distances = [
-        (_distance(signal, value, limit_of(signal, threshold, policy)), signal)
-        for signal, threshold in judged(sample, policy, facts)
-        if (value := sample.get(signal)) is not None
+        (_distance(signal, value, limit), signal)
+        for signal, _, limit, value in judged(sample, policy, facts)
+        if value is not None
     ]
     return min(distances, default=(None, None))
 
@@ -90,19 +99,23 @@ def explain(signal: Signal, value: float, limit: float, what: str) -> Cause:
     )
 
 
-def judged(
-    sample: Reading, policy: AgentPolicy, facts: Facts
-) -> Iterator[tuple[Signal, Threshold]]:
-    """The thresholds that mean something on this GPU now."""
-    for signal, threshold in _thresholds(policy):
-        if sample.could_have(signal) and _holds(signal, facts):
-            yield signal, threshold
+def judged(sample: Reading, policy: AgentPolicy, facts: Facts) -> tuple[Judged, ...]:
+    """In the order of the policy."""
+    void = _void(sample, facts)
+    held = [
+        Judged(signal, threshold, limit_of(signal, threshold, policy), sample.get(signal))
+        for signal, threshold in _thresholds(policy)
+        if signal not in void
+    ]
+    return tuple(held)
 
 
-def _holds(signal: Signal, facts: Facts) -> bool:
-    if signal is Signal.SM_CLOCK and facts.throttled_by == "":
-        return False
-    return facts.online_present or signal not in CONTENTION
+def _void(sample: Reading, facts: Facts) -> set[Signal]:
+    """The signals whose limits mean nothing on this GPU now."""
+    void = {signal for signal in CONDITIONAL if not sample.could_have(signal)}
+    if facts.throttled_by == "":
+        void.add(Signal.SM_CLOCK)
+    return void if facts.online_present else void | CONTENTION
 
 
 def _thresholds(policy: AgentPolicy) -> Iterable[tuple[Signal, Threshold]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from agents.sysmonitor import thresholds
-from agents.sysmonitor.crossings import Cause, crossings, explain, judged, worst_of
+from agents.sysmonitor.crossings import Cause, Judged, crossings, explain, worst_of
 from agents.sysmonitor.monitor import Facts, Monitor
-from agents.sysmonitor.signals import Reading, limit_of, name, xid_gravity
-from agents.sysmonitor.thresholds import Dwell
+from agents.sysmonitor.signals import Reading, name, xid_gravity
+from agents.sysmonitor.thresholds import NEW, Dwell
 from agents.sysmonitor.transitions import Trigger
 from agents.wire.names import GpuState, Signal
 from agents.wire.policy import AgentPolicy, Threshold
@@ -19,17 +19,17 @@ BLIND_SAMPLES: Final = 2
 
 
 class View(NamedTuple):
-    """All that a decision may look at."""
+    """All that a decision may look at; `judged` are the thresholds that `last` is held against."""
 
     monitor: Monitor
     last: Reading
     worst: Reading
     policy: AgentPolicy
     facts: Facts
+    judged: Sequence[Judged]
 
-    def judged(self) -> Iterator[tuple[Signal, Threshold, Dwell]]:
-        for signal, threshold in judged(self.last, self.policy, self.facts):
-            yield signal, threshold, self.monitor.dwells.get(signal, Dwell())
+    def dwell(self, signal: Signal) -> Dwell:
+        return self.monitor.dwells.get(signal, NEW)
 
 
 Decision: TypeAlias = tuple[Trigger, Cause]
@@ -62,7 +62,8 @@ def _init(view: View) -> Decision | None:
         return Trigger.BUSY, absent
     if view.monitor.blind_n or any(not dwell.present for dwell in _required(view)):
         return None
-    busy = next((_lower_cause(view, s, t) for s, t, d in view.judged() if d.raised_n), None)
+    raised = (each for each in view.judged if view.dwell(each.signal).raised_n)
+    busy = next(map(_lower_cause, raised), None)
     return (Trigger.BUSY, busy) if busy else (Trigger.CALM, Cause("all signals are readable"))
 
 
@@ -100,31 +101,30 @@ def _busy(view: View) -> Decision | None:
     absent = _absent(view)
     if absent is not None:
         return Trigger.BUSY, absent
-    for signal, threshold, dwell in view.judged():
-        if thresholds.is_raised(dwell, threshold):
-            return Trigger.BUSY, _lower_cause(view, signal, threshold)
+    for each in view.judged:
+        if thresholds.is_raised(view.dwell(each.signal), each.threshold):
+            return Trigger.BUSY, _lower_cause(each)
     return None
 
 
-def _lower_cause(view: View, signal: Signal, threshold: Threshold) -> Cause:
-    value = view.last.get(signal)
-    if value is None:
-        return Cause(f"{name(signal)} was beyond its lower limit when last read", signal)
-    return explain(signal, value, threshold.lower, "is {beyond} its lower limit")
+def _lower_cause(each: Judged) -> Cause:
+    if each.value is None:
+        return Cause(f"{name(each.signal)} was beyond its lower limit when last read", each.signal)
+    return explain(each.signal, each.value, each.threshold.lower, "is {beyond} its lower limit")
 
 
-def _required(view: View) -> Iterator[Dwell]:
-    return (dwell for _, threshold, dwell in view.judged() if threshold.required)
+def _required(view: View) -> Iterable[Dwell]:
+    return (view.dwell(each.signal) for each in view.judged if each.threshold.required)
 
 
 def _absent(view: View) -> Cause | None:
     """What has been missing for too long: one required signal, or all of them."""
-    judged = list(view.judged())
-    long_gone = [s for s, _, d in judged if d.missing_s >= view.policy.missing_dwell_s]
-    needed = [s for s, threshold, _ in judged if threshold.required and s in long_gone]
-    if needed:
-        return Cause(f"{name(needed[0])} is required and cannot be read", needed[0])
-    if judged and len(long_gone) == len(judged):
+    most_s = view.policy.missing_dwell_s
+    gone = [each for each in view.judged if view.dwell(each.signal).missing_s >= most_s]
+    needed = next((each.signal for each in gone if each.threshold.required), None)
+    if needed is not None:
+        return Cause(f"{name(needed)} is required and cannot be read", needed)
+    if gone and len(gone) == len(view.judged):
         return Cause("no signal of this GPU can be read")
     return None
 
@@ -132,7 +132,7 @@ def _absent(view: View) -> Cause | None:
 def _recovered(view: View) -> Decision | None:
     if _absent(view) is not None or any(not dwell.present for dwell in _required(view)):
         return None
-    if not all(thresholds.is_recovered(dwell, limits) for _, limits, dwell in view.judged()):
+    if not _all(thresholds.is_recovered, view):
         return None
     return Trigger.CALM, Cause("all signals stayed well under their lower limits")
 
@@ -152,21 +152,24 @@ def _back(view: View) -> Trigger:
 
 
 def _completed(view: View) -> Decision | None:
-    for signal, threshold, dwell in view.judged():
-        value = view.last.get(signal)
+    for signal, threshold, limit, value in view.judged:
         if signal is Signal.MEMORY or value is None:
             continue
+        dwell = view.dwell(signal)
         if thresholds.is_completed(dwell, threshold):
-            limit = limit_of(signal, threshold, view.policy)
             stayed = f"stayed for {dwell.over_s:.0f} s {{beyond}} its limit"
             return Trigger.COMPLETED, explain(signal, value, limit, stayed)
     return None
 
 
 def _noise(view: View) -> Decision | None:
-    if not all(thresholds.is_cleared(dwell, threshold) for _, threshold, dwell in view.judged()):
+    if not _all(thresholds.is_cleared, view):
         return None
     return _back(view), Cause("noise: every signal stayed under its limit for its dwell")
+
+
+def _all(proves: Callable[[Dwell, Threshold], bool], view: View) -> bool:
+    return all(proves(view.dwell(each.signal), each.threshold) for each in view.judged)
 
 
 def _overlimit(view: View) -> Decision | None:

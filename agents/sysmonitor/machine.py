@@ -17,10 +17,10 @@ from msgspec.structs import replace as amended
 
 from agents.sysmonitor import thresholds
 from agents.sysmonitor.cooldown import cooled
-from agents.sysmonitor.crossings import Cause, crossings, explain, judged, worst_of
+from agents.sysmonitor.crossings import Cause, Judged, crossings, explain, judged, worst_of
 from agents.sysmonitor.decisions import View, decide, fault_in
 from agents.sysmonitor.monitor import Action, ActionKind, Facts, Monitor, Step, Transition
-from agents.sysmonitor.signals import Reading, limit_of
+from agents.sysmonitor.signals import Reading
 from agents.sysmonitor.thresholds import Dwell
 from agents.sysmonitor.transitions import EndlessMoves, Trigger, next_state
 from agents.wire.names import GpuState, Origin, Signal
@@ -104,8 +104,9 @@ def wire_step(
 
     Raises IllegalTransition, EndlessMoves.
     """
-    view = View(_aged(monitor, last, worst, policy, facts, now), last, worst, policy, facts)
-    step = Step(view.monitor)
+    against = judged(last, policy, facts)
+    step = Step(_aged(monitor, last, worst, against, facts, now))
+    view = View(step.monitor, last, worst, policy, facts, against)
     for _ in range(MOST_MOVES):
         decided = decide(view)
         if decided is None:
@@ -115,26 +116,32 @@ def wire_step(
     else:
         raise EndlessMoves(step.monitor.story)
     step = _escalated(step, view)
-    step = replace(step, monitor=amended(step.monitor, person=facts.disabled_by_person))
+    if step.monitor.person is not facts.disabled_by_person:
+        step = replace(step, monitor=amended(step.monitor, person=facts.disabled_by_person))
     return _proposed(_net(step, monitor, facts), view)
 
 
 def _aged(
-    monitor: Monitor, last: Reading, worst: Reading, policy: AgentPolicy, facts: Facts, now: float
+    monitor: Monitor,
+    last: Reading,
+    worst: Reading,
+    against: Iterable[Judged],
+    facts: Facts,
+    now: float,
 ) -> Monitor:
     """The monitor one second older; time in which nobody looked does not count."""
     dt_s = step_s(monitor, now)
     dwells = {
         signal: thresholds.advance(
-            monitor.dwells.get(signal, Dwell()),
+            monitor.dwells.get(signal, thresholds.NEW),
             signal,
             threshold,
-            limit_of(signal, threshold, policy),
-            last.get(signal),
+            limit,
+            value,
             worst.get(signal),
             dt_s,
         )
-        for signal, threshold in judged(last, policy, facts)
+        for signal, threshold, limit, value in against
     }
     blind = bool(dwells) and all(worst.get(signal) is None for signal in dwells)
     return amended(
@@ -242,7 +249,8 @@ def _escalated(step: Step, view: View) -> Step:
     """A fault where no guard leads to an eviction any more: told once, it hurries a stop that is
     under way, and ends what should not be there."""
     found, before = fault_in(view), view.monitor.faulty
-    step = replace(step, monitor=amended(step.monitor, faulty=found is not None))
+    if before is not (found is not None):
+        step = replace(step, monitor=amended(step.monitor, faulty=not before))
     told = any(action.kind is ActionKind.EVICT for action in step.actions)
     if found is None or before or told or not view.facts.offline_present:
         return step
@@ -290,7 +298,7 @@ def calm(monitor: Monitor, policy: AgentPolicy) -> bool:
     threshold = policy.thresholds.get(monitor.cause) if monitor.cause else None
     if monitor.cause is None or threshold is None:
         return False
-    dwell = monitor.dwells.get(monitor.cause, Dwell())
+    dwell = monitor.dwells.get(monitor.cause, thresholds.NEW)
     return thresholds.is_settled(dwell, threshold)
 
 
@@ -302,4 +310,4 @@ def pressing(sample: Reading, policy: AgentPolicy, facts: Facts) -> bool:
 def missing(last: Reading, policy: AgentPolicy, facts: Facts) -> tuple[Signal, ...]:
     """The thresholded signals that could be read on this GPU and are not: `GpuStatus.degraded`."""
     expected = judged(last, policy, facts)
-    return tuple(signal for signal, _ in expected if last.get(signal) is None)
+    return tuple(each.signal for each in expected if each.value is None)

@@ -40,7 +40,8 @@ class Reading:
         return self.values[POSITIONS[signal]]
 
     def could_have(self, signal: Signal) -> bool:
-        """False where a missing value means nothing: no SLO to compare with, no traffic, idle."""
+        """False where a missing value means nothing, which only one of `CONDITIONAL` knows: no SLO
+        to compare with, no traffic, idle."""
         if signal is Signal.ONLINE_P99:
             return self.has_slo and self.get(Signal.ONLINE_QPS) != 0.0
         if signal is Signal.SM_CLOCK:
@@ -48,6 +49,7 @@ class Reading:
         return True
 
 
+CONDITIONAL: Final = (Signal.ONLINE_P99, Signal.SM_CLOCK)
 POSITIONS: Final = {signal: position for position, signal in enumerate(SIGNALS)}
 
 # Inclusive bounds in wire units. The upper ones are beyond any card of today: they are there to
@@ -97,18 +99,20 @@ def plausible(values: Values, gpu: GpuFacts) -> Values:
     return tuple(bounded)
 
 
-_PLACES: Final = tuple(POSITIONS.items())
 _UTIL = POSITIONS[Signal.GPU_UTIL]
 _SM = POSITIONS[Signal.SM_ACTIVITY]
 _CLOCK = POSITIONS[Signal.SM_CLOCK]
 _MEMORY = POSITIONS[Signal.MEMORY]
+_PCIE = POSITIONS[Signal.PCIE_RX]
+_POWER = POSITIONS[Signal.POWER]
+_P99 = POSITIONS[Signal.ONLINE_P99]
 
 
 def _over(value: float | None, limit: float) -> bool:
     return value is not None and value > limit
 
 
-def _idle(values: Values) -> bool:
+def _idle(values: Sequence[float | None]) -> bool:
     """Not known to be busy: by its utilisation, or by its SM activity where that is missing."""
     used = values[_SM] if values[_UTIL] is None else values[_UTIL]
     return used is None or used <= _USE_THAT_NEEDS_CLOCK
@@ -117,7 +121,8 @@ def _idle(values: Values) -> bool:
 def worst(samples: Sequence[Values]) -> Values:
     """The worst value of each signal over the plausible samples of one second: the least SM clock
     of a busy card, the gravest XID, the most of all others. All None without samples."""
-    found = [_worst_of(signal, [sample[at] for sample in samples]) for signal, at in _PLACES]
+    columns = zip(*samples, strict=True) if samples else ((),) * len(SIGNALS)
+    found = list(map(_worst_of, SIGNALS, columns))
     busy = [sample[_CLOCK] for sample in samples if not _idle(sample)]
     found[_CLOCK] = _worst_of(Signal.SM_CLOCK, busy or [sample[_CLOCK] for sample in samples])
     return tuple(found)
@@ -140,23 +145,27 @@ def xid_gravity(code: float) -> int:
 
 def reading(values: Values, gpu: GpuFacts, slo_p99_ms: float | None) -> Reading:
     """A sample in wire units as the policy sees it; nonsense becomes None."""
-    sane = list(plausible(values, gpu))
-    if _idle(tuple(sane)):
-        sane[_CLOCK] = None
-    for signal, whole in _wholes(gpu, slo_p99_ms):
-        position = POSITIONS[signal]
-        sane[position] = _part(sane[position], whole)
-    return Reading(tuple(sane), has_slo=slo_p99_ms is not None)
+    return in_policy_units(plausible(values, gpu), gpu, slo_p99_ms)
 
 
-def _wholes(gpu: GpuFacts, slo_p99_ms: float | None) -> tuple[tuple[Signal, float | None], ...]:
-    """What one policy unit of each relative signal is, in wire units."""
+def in_policy_units(sane: Values, gpu: GpuFacts, slo_p99_ms: float | None) -> Reading:
+    """A plausible sample as the policy sees it."""
+    seen = list(sane)
+    if _idle(sane):
+        seen[_CLOCK] = None
+    for at, whole in _wholes(gpu, slo_p99_ms):
+        seen[at] = _part(seen[at], whole)
+    return Reading(tuple(seen), has_slo=slo_p99_ms is not None)
+
+
+def _wholes(gpu: GpuFacts, slo_p99_ms: float | None) -> tuple[tuple[int, float | None], ...]:
+    """Where each relative signal is, and what one policy unit of it is, in wire units."""
     return (
-        (Signal.MEMORY, gpu.memory_bytes / 100.0),
-        (Signal.POWER, _hundredth(gpu.power_limit_w)),
-        (Signal.SM_CLOCK, _hundredth(gpu.sm_clock_max_mhz)),
-        (Signal.PCIE_RX, _hundredth(gpu.pcie_max_bytes_s)),
-        (Signal.ONLINE_P99, slo_p99_ms),
+        (_MEMORY, gpu.memory_bytes / 100.0),
+        (_POWER, _hundredth(gpu.power_limit_w)),
+        (_CLOCK, _hundredth(gpu.sm_clock_max_mhz)),
+        (_PCIE, _hundredth(gpu.pcie_max_bytes_s)),
+        (_P99, slo_p99_ms),
     )
 
 

@@ -50,6 +50,9 @@ class Dwell(msgspec.Struct, frozen=True):
     seen_over: bool = False
 
 
+NEW: Final = Dwell()
+
+
 def advance(
     dwell: Dwell,
     signal: Signal,
@@ -64,7 +67,8 @@ def advance(
         unseen = _unseen(dwell, dt_s)
         went_over = worst is not None and beyond(signal, worst, limit)
         return replace(unseen, seen_over=True) if went_over else unseen
-    over = _run(dwell.over_s, dwell.over_n, beyond(signal, last, limit), dt_s)
+    is_over = beyond(signal, last, limit)
+    over = _run(dwell.over_s, dwell.over_n, is_over, dt_s)
     raised = _run(dwell.raised_s, dwell.raised_n, beyond(signal, last, threshold.lower), dt_s)
     clear = _run(dwell.clear_s, dwell.clear_n, not beyond(signal, worst, limit), dt_s)
     settled = _run(
@@ -79,7 +83,7 @@ def advance(
         *settled,
         *recovered,
         present=True,
-        seen_over=beyond(signal, last, limit),
+        seen_over=is_over,
     )
 
 

@@ -272,7 +272,7 @@ class Watch(RuleBasedStateMachine):
         assert (percent is None) == (not shown)
         assert (percent == 0.0) == over == self.guard.pressing(self.facts)
         assert signal is None or signal in shown
-        assert set(self.guard.missing(self.facts)) == last.keys() - shown.keys()
+        assert set(self.guard.missing()) == last.keys() - shown.keys()
 
     def teardown(self) -> None:
         """The record alone leads to the same states."""
