@@ -218,4 +218,4 @@ def memory_of(processes: Iterable[GpuProcess]) -> int | None:
 
 def is_online(process: GpuProcess) -> bool:
     """What is not ours counts as online, whether or not anything is known of it."""
-    return process.side in {Side.ONLINE, Side.UNATTRIBUTED}
+    return process.side is Side.ONLINE or process.side is Side.UNATTRIBUTED

@@ -8,8 +8,8 @@ list of processes and from xCUDA.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from agents.collectors.attribution import (
     GpuProcess,
@@ -23,8 +23,7 @@ from agents.sysmonitor.signals import BOUNDS, POSITIONS
 from agents.wire.names import SIGNALS, Signal
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What a source found of one card, and when; `preferred` first in a sequence of these."""
 
     origin: Origin
@@ -41,22 +40,23 @@ def reading(card: Card, found: Sequence[Found], shares: Mapping[str, float]) -> 
     throttled: tuple[str, ...] | None = None
     trouble = ""
     for one in found:
-        finding = one.finding
+        origin, finding = one
         if finding.values is not NOTHING:
             _fill(values, origins, one, card)
         if processes is None and finding.processes is not None:
-            processes, processes_at = finding.processes, one.origin.at
+            processes, processes_at = finding.processes, origin.at
         jobs = finding.jobs if jobs is None else jobs
         throttled = finding.throttled if throttled is None else throttled
         trouble = trouble or finding.trouble
-    online, offline = split(values[_SM], processes, jobs, shares)
+    sm_online, sm_offline = split(values[_SM], processes, jobs, shares)
+    online = None if processes is None else [one for one in processes if is_online(one)]
     return GpuReading(
         card.index,
         tuple(values),
-        online,
-        offline,
-        _online_processes(processes),
-        _online_memory(processes),
+        sm_online,
+        sm_offline,
+        None if online is None else len(online),
+        None if online is None else memory_of(online),
         _offline_memory(processes, jobs),
         tuple(origins),
         _missing(found, values),
@@ -68,31 +68,33 @@ def reading(card: Card, found: Sequence[Found], shares: Mapping[str, float]) -> 
 
 
 def _fill(values: list[float | None], origins: list[Origin | None], one: Found, card: Card) -> None:
-    """What no source before this one had."""
+    """What no source before this one had, and can be."""
+    origin, bounds = one.origin, _bounds(card.memory_bytes)
     for place, value in enumerate(one.finding.values):
-        if value is not None and values[place] is None and _plausible(place, value, card):
-            values[place], origins[place] = value, one.origin
+        if value is not None and values[place] is None:
+            low, high = bounds[place]
+            if low <= value <= high:
+                values[place], origins[place] = value, origin
 
 
 _SM: Final = POSITIONS[Signal.SM_ACTIVITY]
-_MEMORY: Final = POSITIONS[Signal.MEMORY]
 
 
-_BOUNDS: Final = tuple(BOUNDS[signal] for signal in SIGNALS)
-
-
-def _plausible(place: int, value: float, card: Card) -> bool:
-    low, high = _BOUNDS[place]
-    return low <= value <= high and (place != _MEMORY or value <= card.memory_bytes)
+@lru_cache
+def _bounds(memory_bytes: int) -> tuple[tuple[float, float], ...]:
+    """Of each signal, on a card of this memory."""
+    low, high = BOUNDS[Signal.MEMORY]
+    bounds = BOUNDS | {Signal.MEMORY: (low, min(high, memory_bytes))}
+    return tuple(bounds[signal] for signal in SIGNALS)
 
 
 def _missing(found: Sequence[Found], values: Sequence[float | None]) -> dict[Signal, str]:
     """Why each value that is not there is not; the first source that knows is believed."""
     told: dict[Signal, str] = {}
-    for one in found:
-        for signal, why in one.finding.missing.items():
+    for origin, finding in found:
+        for signal, why in finding.missing.items():
             if values[POSITIONS[signal]] is None:
-                told.setdefault(signal, f"{one.origin.source}: {why}")
+                told.setdefault(signal, f"{origin.source}: {why}")
     return told
 
 
@@ -128,14 +130,6 @@ def split(
     return sm_percent - offline, offline
 
 
-def _online_processes(processes: Sequence[GpuProcess] | None) -> int | None:
-    return None if processes is None else sum(1 for one in processes if is_online(one))
-
-
-def _online_memory(processes: Sequence[GpuProcess] | None) -> int | None:
-    return None if processes is None else memory_of(one for one in processes if is_online(one))
-
-
 def _offline_memory(
     processes: Sequence[GpuProcess] | None, jobs: Sequence[JobUse] | None
 ) -> int | None:
@@ -143,7 +137,7 @@ def _offline_memory(
     nobody can attribute may be one of ours: then it is not known."""
     if processes is None:
         return None
-    ours = tuple(one for one in processes if one.side is Side.OFFLINE)
+    ours = [one for one in processes if one.side is Side.OFFLINE]
     if not ours and any(one.side is Side.UNATTRIBUTED for one in processes):
         return None
     told = memory_of(ours)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from agents.collectors import merge
-from agents.collectors.base import Findings, NodeReading, Origin, Source
+from agents.collectors.base import NodeReading, Source
 from agents.collectors.card import Card
+from agents.collectors.merge import Found
 from agents.collectors.watch import Lane
 
 # How long a sample waits for the prompt sources, all together.
@@ -36,11 +37,7 @@ class RealCollector:
     def collect(self, now: float) -> NodeReading:
         asked = [lane for lane in self._lanes if lane.ask(now)]
         _wait_for([lane for lane in asked if lane.prompt])
-        fresh = [
-            (Origin(each.source.name, found[0]), found[1])
-            for each in self._watched
-            if (found := each.fresh(now)) is not None
-        ]
+        fresh = [found for each in self._watched if (found := each.fresh(now))]
         shares = self._shares()
         gpus = tuple(merge.reading(card, _of(card, fresh), shares) for card in self._cards)
         return NodeReading(now, gpus, tuple(each.report(now) for each in self._watched))
@@ -56,9 +53,5 @@ def _wait_for(lanes: Sequence[Lane]) -> None:
         lane.wait(max(0.0, ends - time.monotonic()))
 
 
-def _of(card: Card, fresh: Sequence[tuple[Origin, Findings]]) -> list[merge.Found]:
-    return [
-        merge.Found(origin, findings[card.uuid])
-        for origin, findings in fresh
-        if card.uuid in findings
-    ]
+def _of(card: Card, fresh: Sequence[Mapping[str, Found]]) -> list[Found]:
+    return [found[card.uuid] for found in fresh if card.uuid in found]

@@ -10,10 +10,11 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from agents.collectors.base import Findings, Look, Source
+from agents.collectors.base import Look, Origin, Source
+from agents.collectors.merge import Found
 from agents.complaints import Complaints
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,8 @@ class Watched:
         self.source = source
         self.asked_at: float | None = None
         self._answered = True
-        self._found: tuple[float, Findings] | None = None
+        # By the UUID of the GPU, with the time for which it was asked.
+        self._found: tuple[float, Mapping[str, Found]] | None = None
         self._look = Look(source.name, None, None, success=False, why="not asked yet")
         self._complaints = Complaints()
 
@@ -41,13 +43,13 @@ class Watched:
     def asked(self, now: float) -> None:
         self.asked_at, self._answered = now, False
 
-    def fresh(self, now: float) -> tuple[float, Findings] | None:
-        """What it found and when it was asked, None when that is too old, or from a time to
+    def fresh(self, now: float) -> Mapping[str, Found] | None:
+        """What it found, by the UUID of the GPU; None when that is too old, or from a time to
         come: then the clock has gone back."""
-        found = self._found
-        if found is None or not 0.0 <= now - found[0] <= self.source.max_age_s:
+        if self._found is None:
             return None
-        return found
+        at, found = self._found
+        return found if 0.0 <= now - at <= self.source.max_age_s else None
 
     def report(self, now: float) -> Look:
         asked_at = self.asked_at
@@ -61,7 +63,9 @@ class Watched:
         began = time.perf_counter()
         why = ""
         try:
-            self._found = now, self.source.look(now)
+            origin = Origin(self.source.name, now)
+            found = {uuid: Found(origin, one) for uuid, one in self.source.look(now).items()}
+            self._found = now, found
         except Exception as error:
             why = str(error) or type(error).__name__
             if self._complaints.due(why):
