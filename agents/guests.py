@@ -70,8 +70,10 @@ class Guests:
 
     def on_gpu(self, gpu_index: int) -> Guest | None:
         """The job that holds the GPU; there is at most one."""
-        here = (guest for guest in self if guest.placement.gpu_index == gpu_index)
-        return next(here, None)
+        for guest in self._guests.values():
+            if guest.placement.gpu_index == gpu_index:
+                return guest
+        return None
 
     def known(self) -> tuple[Known, ...]:
         return tuple(

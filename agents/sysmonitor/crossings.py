@@ -44,9 +44,16 @@ class Cause(NamedTuple):
 
 
 def crossings(sample: Reading, policy: AgentPolicy, facts: Facts) -> Iterator[Cause]:
-    """Every limit that this sample is over."""
-    for signal, _, limit, value in judged(sample, policy, facts):
-        if value is not None and beyond(signal, value, limit):
+    """Every limit that this sample is over: almost always none."""
+    over = [
+        (signal, value, limit)
+        for signal, threshold in _thresholds(policy)
+        if (value := sample.get(signal)) is not None
+        and beyond(signal, value, limit := limit_of(signal, threshold, policy))
+    ]
+    void = _void(sample, facts) if over else ()
+    for signal, value, limit in over:
+        if signal not in void:
             cause = explain(signal, value, limit, "is {beyond} its limit")
             yield _because(cause, facts.throttled_by) if signal is Signal.SM_CLOCK else cause
 
@@ -72,10 +79,11 @@ def headroom(
 
     0 at or over a limit, 100 farthest away, (None, None) when none of their signals is read.
     """
+    void = _void(sample, facts)
     distances = [
-        (_distance(signal, value, limit), signal)
-        for signal, _, limit, value in judged(sample, policy, facts)
-        if value is not None
+        (_distance(signal, value, limit_of(signal, threshold, policy)), signal)
+        for signal, threshold in _thresholds(policy)
+        if signal not in void and (value := sample.get(signal)) is not None
     ]
     return min(distances, default=(None, None))
 
@@ -112,10 +120,11 @@ def judged(sample: Reading, policy: AgentPolicy, facts: Facts) -> tuple[Judged, 
 
 def _void(sample: Reading, facts: Facts) -> set[Signal]:
     """The signals whose limits mean nothing on this GPU now."""
-    void = {signal for signal in CONDITIONAL if not sample.could_have(signal)}
+    void = set() if facts.online_present else set(CONTENTION)
     if facts.throttled_by == "":
         void.add(Signal.SM_CLOCK)
-    return void if facts.online_present else void | CONTENTION
+    void.update(signal for signal in CONDITIONAL if not sample.could_have(signal))
+    return void
 
 
 def _thresholds(policy: AgentPolicy) -> Iterable[tuple[Signal, Threshold]]:

@@ -8,7 +8,7 @@ value passes the bounds below before anything is decided on it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -17,6 +17,8 @@ from agents.wire.policy import AgentPolicy, Threshold
 
 # One value a signal, in the order of `SIGNALS` and in wire units; None where missing.
 Values: TypeAlias = tuple[float | None, ...]
+# Takes the worst of some values of one signal.
+Pick: TypeAlias = Callable[[Sequence[float]], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,25 +124,29 @@ def worst(samples: Sequence[Values]) -> Values:
     """The worst value of each signal over the plausible samples of one second: the least SM clock
     of a busy card, the gravest XID, the most of all others. All None without samples."""
     columns = zip(*samples, strict=True) if samples else ((),) * len(SIGNALS)
-    found = list(map(_worst_of, SIGNALS, columns))
-    busy = [sample[_CLOCK] for sample in samples if not _idle(sample)]
-    found[_CLOCK] = _worst_of(Signal.SM_CLOCK, busy or [sample[_CLOCK] for sample in samples])
+    found = list(map(_picked, _PICKS, columns))
+    if busy := [sample[_CLOCK] for sample in samples if not _idle(sample)]:
+        found[_CLOCK] = _picked(min, busy)
     return tuple(found)
 
 
-def _worst_of(signal: Signal, column: Iterable[float | None]) -> float | None:
+def _picked(pick: Pick, column: Iterable[float | None]) -> float | None:
     present = [value for value in column if value is not None]
-    if not present:
-        return None
-    if signal is Signal.XID:
-        return max(present, key=xid_gravity)
-    return min(present) if signal is Signal.SM_CLOCK else max(present)
+    return pick(present) if present else None
 
 
 def xid_gravity(code: float) -> int:
     """2 for hardware (the GPU is quarantined), 1 for a fault of some client (offline work goes),
     0 for what a driver only tells."""
     return 2 if code in HARDWARE_XIDS else int(code in FAULT_XIDS)
+
+
+def _gravest(codes: Sequence[float]) -> float:
+    return max(codes, key=xid_gravity)
+
+
+_PICK_OF: Final[dict[Signal, Pick]] = {Signal.XID: _gravest, Signal.SM_CLOCK: min}
+_PICKS: Final = tuple(_PICK_OF.get(signal, max) for signal in SIGNALS)
 
 
 def reading(values: Values, gpu: GpuFacts, slo_p99_ms: float | None) -> Reading:
