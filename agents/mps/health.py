@@ -40,7 +40,7 @@ _SAID: Final[Mapping[Status, ServerState]] = {
     Status.FAULT: ServerState.FAULT,
 }
 # The daemon is asked anew after this long at the latest, and at most this often.
-ASK_EVERY_S: Final = 10.0
+ASK_EVERY_S: Final = 20.0
 ASK_AGAIN_S: Final = 0.5
 # In any state but an open one there is something to wait for.
 ASK_UNSETTLED_S: Final = 1.0
