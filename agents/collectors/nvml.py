@@ -82,6 +82,14 @@ MEMORY_FORMS: Final = (
     ("nvmlDeviceGetMemoryInfo", MEMORY_V2),
     ("nvmlDeviceGetMemoryInfo",),
 )
+LIST_FORMS: Final = {
+    kind: ((f"{call}_v3",), (f"{call}_v2",))
+    for kind, call in (
+        ("compute", "nvmlDeviceGetComputeRunningProcesses"),
+        ("graphics", "nvmlDeviceGetGraphicsRunningProcesses"),
+        ("mps", "nvmlDeviceGetMPSComputeRunningProcesses"),
+    )
+}
 _UTIL = POSITIONS[Signal.GPU_UTIL]
 _MEMORY = POSITIONS[Signal.MEMORY]
 _CLOCK = POSITIONS[Signal.SM_CLOCK]
@@ -455,21 +463,13 @@ def clients(nvml: Nvml, device: Device) -> tuple[Client, ...] | None:
     Raises Trouble, Unavailable.
     """
     lists: dict[str, Iterable[Any] | None] = {}
-    for kind, call in LISTS.items():
-        name = f"{call}_v3"
-        lists[kind] = found = nvml.first_of(device, (name,), (f"{call}_v2",))
+    for kind, forms in LIST_FORMS.items():
+        lists[kind] = found = nvml.first_of(device, *forms)
         # A card may know no graphics and no MPS, and says so; a list that failed hides clients.
-        is_absent = kind != "compute" and name in device.absent
+        is_absent = kind != "compute" and forms[0][0] in device.absent
         if (found is None and not is_absent) or len(found or ()) > MOST_PROCESSES:
             return None
     return merged(lists, device.card.memory_bytes)
-
-
-LISTS: Final = {
-    "compute": "nvmlDeviceGetComputeRunningProcesses",
-    "graphics": "nvmlDeviceGetGraphicsRunningProcesses",
-    "mps": "nvmlDeviceGetMPSComputeRunningProcesses",
-}
 
 
 def merged(lists: dict[str, Iterable[Any] | None], memory_bytes: int) -> tuple[Client, ...]:

@@ -94,6 +94,7 @@ class FakeNvml:
         self.events = []
         self.metrics = {2: 40.0, 3: 25.0, 10: 33.0, 21: 100.0}
         self.metric_return = 0
+        self.compared = []
 
     def nvmlInit(self):
         self.opened += 1
@@ -129,6 +130,7 @@ class FakeNvml:
 
     def nvmlGpmMetricsGet(self, request):
         assert request.sample1 is not request.sample2
+        self.compared.append((request.sample1, request.sample2))
         for metric in request.metrics[: request.numMetrics]:
             metric.value = self.metrics[metric.metricId]
             metric.nvmlReturn = self.metric_return

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -27,6 +28,14 @@ def test_two_samples_make_one_average():
     _, source = opened(FakeCard())
     assert values(source, 0.0) == [None] * 4
     assert values(source, 0.2) == [40.0, 25.0, 33.0, 100.0 * (1 << 20)]
+
+
+def test_each_sample_is_compared_with_the_one_before_it():
+    taken = []
+    library, source = opened(FakeCard(nvmlGpmSampleGet=lambda sample: taken.append(sample) or 0))
+    for turn in range(4):
+        source.look(turn * 0.2)
+    assert library.compared == list(pairwise(taken))
 
 
 def test_samples_too_close_show_the_last_average_again():

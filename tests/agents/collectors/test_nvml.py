@@ -186,6 +186,20 @@ def test_a_call_that_is_refused_for_good_is_made_once_and_its_reason_kept():
     assert library.calls["nvmlDeviceGetPowerUsage"] == 1
 
 
+def test_a_function_that_the_library_lacks_is_one_that_the_driver_lacks():
+    class Older(FakeNvml):
+        def __getattr__(self, name):
+            if name in ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetPowerUsage"):
+                raise AttributeError(name)
+            return super().__getattr__(name)
+
+    source = SignalSource(Nvml(Older(FakeCard(nvmlDeviceGetTemperature=61))))
+    found = source.look(0.0)[UUID]
+    assert value(found, Signal.TEMPERATURE) == 61.0
+    assert value(found, Signal.POWER) is None
+    assert found.missing[Signal.POWER] == "error 13"
+
+
 def test_a_call_that_fails_once_is_made_again():
     card = FakeCard(nvmlDeviceGetPowerUsage=Code(UNKNOWN))
     _, source = opened(card)
