@@ -170,18 +170,17 @@ class Nvml:
         name = forms[0][0]
         if name in device.refused:
             return None
-        for position in range(self._forms.get(name, 0), len(forms)):
-            call, *arguments = forms[position]
-            try:
-                return self._functions[call](device.handle, *arguments)
-            except self._library.NVMLError as error:
-                code = _code(error)
-                if code in OLDER_FORM and position + 1 < len(forms):
-                    self._forms[name] = position + 1
-                    continue
-                self._refuse(device, name, code, str(error))
-                return None
-        return None
+        position = self._forms.get(name, 0)
+        call, *arguments = forms[position]
+        try:
+            return self._functions[call](device.handle, *arguments)
+        except self._library.NVMLError as error:
+            code = _code(error)
+            if code in OLDER_FORM and position + 1 < len(forms):
+                self._forms[name] = position + 1
+                return self.first_of(device, *forms)
+            self._refuse(device, name, code, str(error))
+            return None
 
     def _refuse(self, device: Device, name: str, code: int, words: str) -> None:
         if code in TROUBLE:

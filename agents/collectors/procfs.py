@@ -36,7 +36,7 @@ def identity(pid: int, proc: Path = PROC) -> ProcessIdentity | None:
 def _identity(pid: int, stat: str, cgroup: str, container: Container | None) -> ProcessIdentity:
     """The name in parentheses may hold anything, so the fields are counted from its end."""
     opening, closing = stat.index("("), stat.rindex(")")
-    fields = stat[closing + 2 :].split()
+    fields = stat[closing + 2 :].split(maxsplit=20)
     return ProcessIdentity(
         pid,
         started_ticks=int(fields[19]),
