@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import gt, lt
 from typing import Final, TypeAlias
 
 from agents.wire.names import SIGNALS, Signal
@@ -189,6 +190,11 @@ def _part(value: float | None, whole: float | None) -> float | None:
 def beyond(signal: Signal, value: float, limit: float) -> bool:
     """True when `value` is worse than `limit`: below it for the SM clock, above it for others."""
     return value < limit if signal is Signal.SM_CLOCK else value > limit
+
+
+def worse(signal: Signal) -> Callable[[float, float], bool]:
+    """`beyond`, for who asks it of one signal time and again."""
+    return lt if signal is Signal.SM_CLOCK else gt
 
 
 def limit_of(signal: Signal, threshold: Threshold, policy: AgentPolicy) -> float:

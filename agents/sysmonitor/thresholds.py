@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from agents.sysmonitor.signals import beyond
+from agents.sysmonitor.signals import worse
 from agents.wire.names import Signal
 from agents.wire.policy import Threshold
 
@@ -63,19 +63,18 @@ def advance(
     dt_s: float,
 ) -> Dwell:
     """The runs after one more second; `limit` is the eviction limit that holds."""
+    beyond = worse(signal)
     if last is None or worst is None:
         unseen = _unseen(dwell, dt_s)
-        went_over = worst is not None and beyond(signal, worst, limit)
+        went_over = worst is not None and beyond(worst, limit)
         return replace(unseen, seen_over=True) if went_over else unseen
-    is_over = beyond(signal, last, limit)
+    lower, is_over = threshold.lower, beyond(last, limit)
+    good = lower - MARGIN * (threshold.upper - lower)
     over = _run(dwell.over_s, dwell.over_n, is_over, dt_s)
-    raised = _run(dwell.raised_s, dwell.raised_n, beyond(signal, last, threshold.lower), dt_s)
-    clear = _run(dwell.clear_s, dwell.clear_n, not beyond(signal, worst, limit), dt_s)
-    settled = _run(
-        dwell.settled_s, dwell.settled_n, not beyond(signal, worst, threshold.lower), dt_s
-    )
-    good = threshold.lower - MARGIN * (threshold.upper - threshold.lower)
-    recovered = _run(dwell.recovered_s, dwell.recovered_n, not beyond(signal, worst, good), dt_s)
+    raised = _run(dwell.raised_s, dwell.raised_n, beyond(last, lower), dt_s)
+    clear = _run(dwell.clear_s, dwell.clear_n, not beyond(worst, limit), dt_s)
+    settled = _run(dwell.settled_s, dwell.settled_n, not beyond(worst, lower), dt_s)
+    recovered = _run(dwell.recovered_s, dwell.recovered_n, not beyond(worst, good), dt_s)
     return Dwell(
         *over,
         *raised,
