@@ -11,8 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
+# Paths of which it is remembered what they mean: the same few show every second.
+REMEMBERED: Final = 1_024
 # A UUID; the 32 digits of a hash for a static pod, which the kubelet reads from a file.
 _UID: Final = (
     r"[0-9a-f]{8}(?P<dash>[-_])[0-9a-f]{4}(?P=dash)[0-9a-f]{4}(?P=dash)[0-9a-f]{4}(?P=dash)"
@@ -37,6 +40,7 @@ def container(paths: Iterable[str]) -> Container | None:
     return next((one for one in named if one.pod_uid), named[0] if named else None)
 
 
+@lru_cache(REMEMBERED)
 def _named(path: str) -> Container | None:
     """The outermost pod: what a container makes below its own cgroup, it may name as it likes.
     A runtime that is told of slices and does not know them leaves `slice:runtime:id` as a name."""

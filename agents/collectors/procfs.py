@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -9,13 +10,10 @@ from typing import Final
 from agents import kernel_files
 from agents.collectors import cgroups
 from agents.collectors.attribution import ProcessIdentity
-from agents.collectors.cgroups import Container
 
 PROC: Final = Path("/proc")
 # What the kernel adds to a cgroup that was removed before its last process had gone.
 REMOVED: Final = " (deleted)"
-# Cgroups of which it is remembered what their paths mean: the same few show every second.
-REMEMBERED: Final = 1_024
 
 
 def identity(pid: int, proc: Path = PROC) -> ProcessIdentity | None:
@@ -27,13 +25,12 @@ def identity(pid: int, proc: Path = PROC) -> ProcessIdentity | None:
     directory = f"{proc}/{pid}"
     try:
         stat = kernel_files.read(f"{directory}/stat")
-        cgroup, container = _place(kernel_files.read(f"{directory}/cgroup"))
-        return _identity(pid, stat, cgroup, container)
+        return _identity(pid, stat, _paths(kernel_files.read(f"{directory}/cgroup")))
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _identity(pid: int, stat: str, cgroup: str, container: Container | None) -> ProcessIdentity:
+def _identity(pid: int, stat: str, paths: Sequence[str]) -> ProcessIdentity:
     """The name in parentheses may hold anything, so the fields are counted from its end."""
     opening, closing = stat.index("("), stat.rindex(")")
     fields = stat[closing + 2 :].split(maxsplit=20)
@@ -43,19 +40,12 @@ def _identity(pid: int, stat: str, cgroup: str, container: Container | None) -> 
         parent_pid=int(fields[1]),
         session=int(fields[3]),
         name=stat[opening + 1 : closing],
-        cgroup=cgroup,
-        container=container,
+        cgroup=next((path for path in paths if path not in ("", "/")), paths[0]),
+        container=cgroups.container(paths),
     )
 
 
-@lru_cache(REMEMBERED)
-def _place(text: str) -> tuple[str, Container | None]:
-    """The cgroup that tells most, and the container that it is of."""
-    paths = _paths(text)
-    cgroup = next((path for path in paths if path not in ("", "/")), paths[0])
-    return cgroup, cgroups.container(paths)
-
-
+@lru_cache(cgroups.REMEMBERED)
 def _paths(text: str) -> tuple[str, ...]:
     """That in the one hierarchy of version 2, "" where there is none, then those of version 1."""
     paths = dict(line.split(":", 2)[::2] for line in text.splitlines() if line.count(":") >= 2)
