@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from agents.containment import Containment
 from agents.mps import unit
+from agents.mps.changes import Changes
 from agents.mps.control import PROGRAM, Control, ControlFailed, Place
 from agents.mps.health import Snapshot
 from agents.mps.hooks import RestartHooks
@@ -21,6 +22,11 @@ class Daemons:
 
     def __init__(self, controls: Iterable[Control]) -> None:
         self._watchers = {control.place.gpu_uuid: Watcher(Watch(control)) for control in controls}
+        self._folders = {
+            uuid: str(watcher.watch.control.place.control_log.parent)
+            for uuid, watcher in self._watchers.items()
+        }
+        self._changes = Changes()
         self._contained = Containment("mps")
 
     def start(self) -> None:
@@ -30,14 +36,16 @@ class Daemons:
     def ring(self) -> None:
         """Due several times a second: wakes the watchers for which there is something to see. Their
         threads do not wake by themselves, since that costs more than a look does."""
-        for watcher in self._watchers.values():
+        changed = self._changes.take(self._folders.values())
+        for uuid, watcher in self._watchers.items():
             with self._contained:
-                watcher.ring()
+                watcher.ring(changed=self._folders[uuid] in changed)
 
     def stop(self) -> None:
         """Ends the watching; the daemons stay as they are."""
         for watcher in self._watchers.values():
             watcher.stop()
+        self._changes.close()
 
     def __contains__(self, gpu_uuid: str) -> bool:
         return gpu_uuid in self._watchers

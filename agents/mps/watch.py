@@ -141,6 +141,8 @@ class Watcher:
         place = watch.control.place
         self._logs = (str(place.control_log), str(place.server_log))
         self._marks: list[Mark | None] = []
+        # Whether a look at the logs is due, or waits until the thread has time for it.
+        self._changed = True
         self._thread = threading.Thread(
             target=self._run, name=f"mps {watch.control.place.gpu_uuid}", daemon=True
         )
@@ -156,12 +158,16 @@ class Watcher:
         """Returns at once; the thread ends after the command it is in."""
         self._post(None)
 
-    def ring(self) -> None:
-        """Lets the thread look where a log has changed, or where it is time to ask the daemon."""
-        seen, marks = self.watch.snapshot, [_mark(log) for log in self._logs]
+    def ring(self, *, changed: bool = True) -> None:
+        """Lets the thread look where a log has changed, or where it is time to ask the daemon.
+        `changed`: the folder of the logs may have."""
+        seen = self.watch.snapshot
+        self._changed |= changed
+        marks = [_mark(log) for log in self._logs] if self._changed else self._marks
+        self._changed = marks != self._marks
         due = self.watch.has_more or health.is_worth_asking(seen, seen.account, self._clock())
-        if (due or marks != self._marks) and self._errands.empty():
-            self._marks = marks
+        if (due or self._changed) and self._errands.empty():
+            self._marks, self._changed = marks, False
             self._post(_nothing_but_a_look)
 
     def terminate(self, client_pid: int) -> None:

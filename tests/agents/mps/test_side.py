@@ -91,14 +91,24 @@ def test_a_node_asks_the_warden_of_each_card():
     assert mps.news(0) == ()
 
 
+def looks_of(warden, monkeypatch):
+    """When it looked, from now on."""
+    looks, look = [], warden.look
+
+    def noted(card, mps, guests, now, wall):
+        looks.append(now)
+        return look(card, mps, guests, now, wall)
+
+    monkeypatch.setattr(warden, "look", noted)
+    return looks
+
+
 def test_a_gpu_at_rest_is_looked_at_when_something_changes_and_else_seldom(monkeypatch):
     mps = side.NodeMps({0: CARD}, lambda _uuid: MPS, lambda _card: Hands(), wall=lambda: 1e9)
     chat = GpuProcess(4711, Whose.ONLINE, GIB, mps=True)
     for second in range(20):
         mps.terms(0, reading(chat), ENFORCE, float(second))
-    warden, looks = mps.wardens[0], []
-    look = warden.look
-    monkeypatch.setattr(warden, "look", lambda *seen: looks.append(seen[3]) or look(*seen))
+    looks = looks_of(mps.wardens[0], monkeypatch)
 
     for tenths in range(200, 250, 2):
         mps.terms(0, reading(chat), ENFORCE, tenths / 10)

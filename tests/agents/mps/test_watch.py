@@ -172,6 +172,17 @@ def test_a_ring_makes_nobody_look_where_nothing_is_new(daemon, monkeypatch):
     assert len(looks) == 2
 
 
+def test_a_change_that_finds_the_thread_busy_is_looked_at_afterwards(daemon):
+    watcher = Watcher(Watch(daemon.control))
+    watcher.watch.look(time.monotonic())
+    watcher.do(lambda _watch: None)
+    watcher.ring()
+    assert watcher._errands.qsize() == 1
+    watcher._errands.get()
+    watcher.ring(changed=False)
+    assert watcher._errands.qsize() == 1
+
+
 def test_a_fault_behind_a_flood_of_lines_is_seen_before_the_log_grows_again(daemon):
     watcher = Watcher(Watch(daemon.control), clock=lambda: 0.5)
     watcher.watch.look(0.0)
@@ -232,7 +243,7 @@ def test_one_that_cannot_be_rung_keeps_no_other_from_it(daemon, monkeypatch):
     node = Daemons([daemon.control])
     rung = threading.Event()
     rings = iter([lambda: 1 / 0, rung.set])
-    monkeypatch.setattr(node.watcher(UUID), "ring", lambda: next(rings)())
+    monkeypatch.setattr(node.watcher(UUID), "ring", lambda **_how: next(rings)())
     node.ring()
     node.ring()
     assert rung.is_set()
