@@ -31,8 +31,13 @@ def test_two_samples_make_one_average():
 
 
 def test_each_sample_is_compared_with_the_one_before_it():
-    taken = []
-    library, source = opened(FakeCard(nvmlGpmSampleGet=lambda sample: taken.append(sample) or 0))
+    taken: list[object] = []
+
+    def get(sample):
+        taken.append(sample)
+        return 0
+
+    library, source = opened(FakeCard(nvmlGpmSampleGet=get))
     for turn in range(4):
         source.look(turn * 0.2)
     assert library.compared == list(pairwise(taken))
