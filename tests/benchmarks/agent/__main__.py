@@ -49,13 +49,15 @@ async def measure(folder: Path, chosen: argparse.Namespace) -> Mapping[str, Any]
     async with simulated_node(folder, chosen.gpus, usual_blocks=USUAL_BLOCKS) as node:
         await node.share()
         watching = await cost.core_ratio(node, chosen.windows, chosen.window_s)
-        children = await cost.children_core_ratio(node, 2 * chosen.window_s)
+        cold_factor = await cost.cold_factor(int(5 * chosen.window_s))
+        children = await cost.children_core_ratio(node, 4 * chosen.window_s)
         await asyncio.gather(*(node.place(gpu) for gpu in range(chosen.gpus)))
         working = await cost.core_ratio(node, 1, 2 * chosen.window_s)
         reacted = await reactions.measure(node, chosen.rises, chosen.evictions, chosen.seed)
         return {
             "n_gpus": chosen.gpus,
             "cpu_core_ratio": watching,
+            "cold_factor": cold_factor,
             "cpu_core_ratio_with_jobs": working,
             "children_core_ratio": children,
             "rss_mib": cost.rss_mib(node),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import time
 from pathlib import Path
 from statistics import median
@@ -14,6 +16,26 @@ from tests.agents.simulated_node import SimulatedNode
 async def core_ratio(node: SimulatedNode, windows: int, window_s: float) -> float:
     """CPU time over time; the median of the windows."""
     return median([await _window(node.agent.pid, window_s) for _ in range(windows)])
+
+
+async def cold_factor(turns: int) -> float:
+    """How much longer this machine takes for the same Python work after 0.2 s of sleep than at
+    once: the agent works in such short turns, and caches belong to others in between."""
+    cold_s = warm_s = 0.0
+    for _ in range(turns):
+        await asyncio.sleep(0.2)
+        cold_s += _work_s()
+        _work_s()
+        warm_s += _work_s()
+    return cold_s / warm_s
+
+
+def _work_s() -> float:
+    began = time.thread_time()
+    for number in range(40):
+        json.loads(json.dumps({"a": [number, {"b": str(Path("c") / "d")}]}))
+        re.sub(r"(\w+) (\d+)", r"\2", f"abc {number}")
+    return time.thread_time() - began
 
 
 async def children_core_ratio(node: SimulatedNode, window_s: float) -> float:
