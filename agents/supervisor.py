@@ -372,9 +372,10 @@ def start_ticks(pid: int) -> int | None:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the third on (state, parent, ...); None when it is gone."""
+    """The fields of /proc/PID/stat from the third on (state, parent, ...); None when it is gone.
+    A process names itself as it likes, with bytes of its choice."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     return stat.rpartition(")")[2].split()

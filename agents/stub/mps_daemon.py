@@ -117,7 +117,7 @@ def serve(options: set[str], ready: int | None = None) -> int:
 def started(pid: int) -> str | None:
     """When a process began, so that a PID used again is another; None when it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
     return None if fields[0] in "ZX" else fields[19]

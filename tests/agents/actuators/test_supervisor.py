@@ -1,4 +1,4 @@
-"""The log of a job, moved aside while the job goes on writing."""
+"""What the tiny parent of a job does by itself: its log, and who its processes are."""
 
 from __future__ import annotations
 
@@ -80,3 +80,16 @@ def test_a_log_within_its_bound_is_left_alone(supervision, tmp_path):
     supervision._bound_log()
 
     assert written(tmp_path) == [tmp_path / "log"]
+
+
+def test_a_process_whose_name_is_no_text_hides_nobody():
+    code = "open('/proc/self/comm', 'wb').write(b') \\xff ('); print(flush=True); input()"
+    command = [sys.executable, "-IS", "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        began = supervisor.start_ticks(child.pid)
+        children = supervisor._children()
+        child.communicate(b"\n")
+    assert began is not None
+    assert child.pid in children
