@@ -16,6 +16,7 @@ from agents import tls
 from agents.actuators.base import Runtime
 from agents.collectors.base import Collector
 from agents.config import CannotRun, Config
+from agents.containment import Containment
 from agents.guard import Gpu
 from agents.link import Link
 from agents.mps.side import MpsSide
@@ -51,6 +52,8 @@ class Berth:
     ) -> None:
         """Raises CannotRun when the certificates it is to use cannot be."""
         self.name = credentials.node
+        # A defect that shows on one node does not leave the others unguarded.
+        self.contained = Containment(self.name, "a step of its loop")
         self._credentials, self._config, self._state = credentials, config, state
         self._equip = equip
         self._tls = tls.context(config) if config.console.startswith("wss://") else None

@@ -15,8 +15,9 @@ log = logging.getLogger(__name__)
 class Containment:
     """Logs what a step raised, once a minute for the same, and lets nobody else hear of it."""
 
-    def __init__(self, node: str) -> None:
-        self._node, self._complaints = node, Complaints()
+    def __init__(self, of: str, step: str = "a step for one of its GPUs") -> None:
+        """`of`: whose step it is. Both in words, for the log."""
+        self._of, self._step, self._complaints = of, step, Complaints()
 
     def __enter__(self) -> None: ...
 
@@ -29,5 +30,5 @@ class Containment:
         if not isinstance(error, Exception):
             return False
         if self._complaints.due(repr(error)):
-            log.error("%s: a step for one of its GPUs failed", self._node, exc_info=error)
+            log.error("%s: %s failed", self._of, self._step, exc_info=error)
         return True

@@ -9,8 +9,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from agents.berth import Berth
@@ -18,7 +17,6 @@ from agents.complaints import Complaints
 from agents.config import Config
 from agents.metrics.page import page
 from agents.metrics.server import MetricsServer
-from agents.node import NodeAgent
 from agents.off import Switch
 from agents.state import StateFile
 from agents.status.board import Board
@@ -137,18 +135,14 @@ def _tick(nodes: Nodes, tick: int, now: float) -> None:
         agent = berth.agent
         if agent is None:
             continue
-        _shielded(agent, agent.sample if is_sample else agent.step_stops, now)
+        with berth.contained:
+            if is_sample:
+                agent.sample(now)
+            else:
+                agent.step_stops(now)
         if (tick - turn) % TICKS_PER_SECOND == 0:
-            _shielded(agent, partial(agent.decide, switch=nodes.switch), now)
-
-
-def _shielded(agent: NodeAgent, act: Callable[[float], None], now: float) -> None:
-    """A defect that shows on one node does not leave the others unguarded."""
-    try:
-        act(now)
-    except Exception as error:
-        if complaints.due(f"{agent.identity.name} {error!r}"):
-            log.exception("%s: a step of its loop failed", agent.identity.name)
+            with berth.contained:
+                agent.decide(now, nodes.switch)
 
 
 def _commit(state: StateFile, refused: bool) -> bool:
