@@ -21,6 +21,8 @@ Assumptions, ours, none of them fitted to anybody's measurements:
   down by two. The product is the chance that both want it in the same moment.
 * The rest that is shared costs a tenth when both sides keep the GPU busy all the time.
 * An SM that both would fill is lost to the online side: the cautious reading.
+* The truth lies between no contention at all, with a job that needs no turn of its own, and twice
+  the contention above. That band is a stated assumption too, no measured 90 %.
 
 It is an estimate to start from. Memory size does not slow anything down; whether it fits is the
 matching's business.
@@ -28,52 +30,99 @@ matching's business.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from workers.prediction import domain
+from workers.prediction.predictor import Judgement, Scores
+from workers.prediction.profiles import Floats, Profiles
+from workers.prediction.queueing import tail
+
+Numbers: TypeAlias = NDArray[np.floating[Any]]
 
 NAME: Final = "analytic estimate"
 LAUNCH: Final = 0.1
 FLOOR: Final = 0.05
+# The end of the band: so many times the contention of the estimate.
+WORST: Final = 2.0
+TINY: Final = 1e-9
 
 
 class Load(NamedTuple):
     """One side's use of a GPU, fractions of the whole card; arrays that broadcast."""
 
-    sm: Floats
-    util: Floats
-    bandwidth: Floats
+    sm: Numbers
+    util: Numbers
+    bandwidth: Numbers
 
 
 class Estimate(NamedTuple):
     """`throughput` of the job as a fraction of its speed alone; `slowdown` of the online side,
     1 = none. Both have the broadcast shape of the inputs."""
 
-    throughput: Floats
-    slowdown: Floats
+    throughput: Numbers
+    slowdown: Numbers
 
 
-def estimate(online: Load, job: Load, share: Floats) -> Estimate:
-    """Raises ValueError when an input is no number or negative: it cannot be estimated."""
+def estimate(online: Load, job: Load, share: Numbers, contention: float = 1.0) -> Estimate:
+    """`contention` multiplies the memory and launch terms.
+
+    Raises ValueError when an input is no number or negative: it cannot be estimated.
+    """
     for name, column in (*_named("online", online), *_named("job", job), ("share", share)):
         if not (np.isfinite(column) & (column >= 0.0)).all():
             raise ValueError(f"{name} holds a value that is no share of a GPU")
-    reach = _reach(job, share)
-    memory = online.bandwidth * job.bandwidth
-    friction = 1.0 + reach * (memory + LAUNCH * online.util * job.util)
+    reach = share * _room(job, share)
+    shared = online.bandwidth * job.bandwidth + LAUNCH * online.util * job.util
+    friction = 1.0 + contention * reach * shared
     overlap = np.maximum(0.0, online.sm + np.minimum(share, job.sm) - 1.0)
     left = 1.0 - overlap / np.maximum(online.sm, overlap + FLOOR)
     return Estimate(reach / friction, friction / left)
 
 
-def _reach(job: Load, share: Floats) -> Floats:
-    """What the share leaves of a job's speed, before anybody is in its way."""
-    reach: Floats = share * np.minimum(1.0, share / np.maximum(job.sm, 1e-9))
-    return reach
+def _room(job: Load, share: Numbers) -> Numbers:
+    """What the share leaves of the SMs that a job needs, 1 at most."""
+    return np.minimum(1.0, share / np.maximum(job.sm, TINY))
 
 
-def _named(side: str, load: Load) -> list[tuple[str, Floats]]:
+def _named(side: str, load: Load) -> list[tuple[str, Numbers]]:
     return [(f"{side}.{name}", column) for name, column in load._asdict().items()]
+
+
+class Analytic:
+    """The predictor of a cold start, and of every pair that nothing was learnt about."""
+
+    name: Final = NAME
+
+    def scores(
+        self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]
+    ) -> Scores:
+        """See `Predictor`; one estimate holds for all cards, so `gpu_model` is not read."""
+        rows, columns = load_of(online, np.float32), load_of(jobs, np.float32)
+        down = Load(*(column[:, np.newaxis] for column in rows))
+        found = estimate(down, columns, domain.shares(share).astype(np.float32)[:, np.newaxis])
+        return Scores(found.throughput.astype(np.float32), found.slowdown.astype(np.float32))
+
+    def judge(
+        self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]
+    ) -> Judgement:
+        """See `Predictor`; the interval is the band that the module states."""
+        rows, columns, share = load_of(online), load_of(jobs), domain.shares(share)
+        likely = estimate(rows, columns, share)
+        worst = estimate(rows, columns, share, WORST)
+        unhindered, unslowed = _room(columns, share), np.ones(len(jobs))
+        return Judgement(
+            *(likely.throughput, worst.throughput, unhindered),
+            *(likely.slowdown, unslowed, worst.slowdown),
+            p99=tail(likely.slowdown, unslowed, worst.slowdown, rows.util),
+            source=(NAME,) * len(jobs),
+            flags=domain.flags(domain.impossible(online), domain.impossible(jobs)),
+        )
+
+
+def load_of(profiles: Profiles, dtype: type[np.floating[Any]] = np.float64) -> Load:
+    """The load of workloads; where it is not known, the most that it could be."""
+    sure = domain.cautious(profiles)
+    return Load(*(column.astype(dtype) for column in (sure.sm, sure.util, sure.bandwidth)))
