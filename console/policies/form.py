@@ -84,6 +84,7 @@ class Form:
     thresholds: Sequence[ThresholdRow]
     lanes: Sequence[LaneRow]
     scalars: Sequence[Field]
+    placing: Sequence[Field]
     errors: Mapping[str, str]
 
 
@@ -107,6 +108,7 @@ def build(
         thresholds=[sheet.threshold(signal, needed) for signal, needed in required.items()],
         lanes=[sheet.lane(origin) for origin in body.lanes if origin not in AGENT_ORIGINS],
         scalars=[sheet.number(path) for path in words.SCALARS],
+        placing=[sheet.number(path) for path in words.PLACING],
         errors=sheet.errors,
     )
 
@@ -139,14 +141,15 @@ class _Sheet:
             name=words.ORIGINS[origin],
             mode=self.choice(f"{path}.mode"),
             default=self.choice(f"{path}.default"),
-            budget=self.number(f"{path}.budget_per_hour", step="1"),
+            budget=self.number(f"{path}.budget_per_hour"),
             deadline=self.number(f"{path}.deadline_s"),
             undo=self.number(f"{path}.undo_s"),
             silent=self.number(f"{path}.silent_s"),
         )
 
-    def number(self, path: str, step: str = "any") -> Field:
+    def number(self, path: str) -> Field:
         bounds, scale = words.bounds_of(path)
+        step = "1" if _is_whole(path) else "any"
         value = self.typed.get(path, _text(self.flat.get(path), scale))
         was = _text(self.before.get(path), scale)
         return self._field(path, value, was, bounds, step)
@@ -184,10 +187,14 @@ def read(posted: Mapping[str, str], base: PolicyBody) -> PolicyBody:
 
 
 def _value(path: str, text: str, now: Any) -> Any:
-    if path.endswith("budget_per_hour"):
-        return _count(text) if text else None
+    if path.endswith(_NO_LIMIT):
+        return (
+            _count(text, "write a whole number, or leave it empty for no limit") if text else None
+        )
     if isinstance(now, str):
         return text
+    if _is_whole(path):
+        return _count(text, "write a whole number")
     _, scale = words.bounds_of(path)
     return _number(text) / scale
 
@@ -202,11 +209,19 @@ def _number(text: str) -> float:
     return value
 
 
-def _count(text: str) -> int:
+def _count(text: str, otherwise: str) -> int:
     value = _number(text)
     if not value.is_integer():
-        raise ValueError("write a whole number, or leave it empty for no limit")
+        raise ValueError(otherwise)
     return int(value)
+
+
+# The one number that may be left out.
+_NO_LIMIT: Final = "budget_per_hour"
+
+
+def _is_whole(path: str) -> bool:
+    return path.endswith(_NO_LIMIT) or path in rules.WHOLE
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,13 @@ class PolicyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One version of a policy: all of `AgentPolicy` but its identity, and what the console adds.
 
     `move_min_gain` is the normalised throughput, in GPUs, that a move must add to be proposed.
-    A GPU closer to a limit than `min_gpu_headroom_percent` gets no new job.
+    A GPU closer to a limit than `min_gpu_headroom_percent` gets no new job. No pair is made whose
+    predicted slow-down of online work is above `most_slowdown` (1: none). Beside services of tier
+    `proven_for_tier` or better only jobs run that are proven; 0: tiers do not matter.
+
+    `restarts_per_hour` bounds what rounds take off in a pool; a plan of up to `moves_by_itself`
+    moves needs no person where the lane is automatic. A job is not moved in its first `residence_s`,
+    nor more than `interruptions_per_day` times. An hour of waiting is worth `aging_per_hour` GPUs.
     """
 
     thresholds: dict[Signal, Threshold]
@@ -74,6 +80,13 @@ class PolicyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_unlimited_jobs: bool = False
     move_min_gain: float = 0.1
     min_gpu_headroom_percent: float = 5.0
+    most_slowdown: float = 1.35
+    proven_for_tier: int = 0
+    restarts_per_hour: int = 12
+    moves_by_itself: int = 2
+    residence_s: float = 300.0
+    interruptions_per_day: int = 4
+    aging_per_hour: float = 0.02
     lanes: dict[Origin, Lane] = {}
 
     def lane(self, origin: Origin) -> Lane:
@@ -127,7 +140,18 @@ SCALAR_BOUNDS: Final[Mapping[str, Bounds]] = {
     "slo_dwell_s": Bounds(1, 3_600),
     "move_min_gain": Bounds(0, 1, "GPU"),
     "min_gpu_headroom_percent": Bounds(0, 90, "%"),
+    "most_slowdown": Bounds(1, 5, "×"),
+    "proven_for_tier": Bounds(0, 9, ""),
+    "restarts_per_hour": Bounds(0, 10_000, "/ h"),
+    "moves_by_itself": Bounds(0, 10_000, "moves"),
+    "residence_s": Bounds(0, 86_400),
+    "interruptions_per_day": Bounds(0, 1_000, "/ day"),
+    "aging_per_hour": Bounds(0, 1, "GPU / h"),
 }
+# Of these only whole numbers make sense.
+WHOLE: Final = frozenset(
+    {"proven_for_tier", "restarts_per_hour", "moves_by_itself", "interruptions_per_day"}
+)
 LANE_BOUNDS: Final[Mapping[str, Bounds]] = {
     "budget_per_hour": Bounds(0, 10_000, "/ h"),
     "deadline_s": Bounds(5, 86_400),
@@ -281,19 +305,33 @@ _LANES: Final[dict[Origin, Lane]] = {
 }
 
 
-def _body(limits: AgentPolicy, move_min_gain: float, min_gpu_headroom_percent: float) -> PolicyBody:
-    return PolicyBody(
-        **_shared(limits),
-        move_min_gain=move_min_gain,
-        min_gpu_headroom_percent=min_gpu_headroom_percent,
-        lanes=_LANES,
-    )
+def _body(limits: AgentPolicy, **own: Any) -> PolicyBody:
+    return PolicyBody(**_shared(limits), **own, lanes=_LANES)
 
 
 PRESETS: Final[Mapping[str, PolicyBody]] = {
-    "conservative": _body(policy.conservative(0, 0), 0.2, 10.0),
-    "balanced": _body(policy.balanced(0, 0), 0.1, 5.0),
-    "aggressive": _body(policy.aggressive(0, 0), 0.05, 2.0),
+    "conservative": _body(
+        policy.conservative(0, 0),
+        move_min_gain=0.2,
+        min_gpu_headroom_percent=10.0,
+        most_slowdown=1.15,
+        proven_for_tier=1,
+        restarts_per_hour=6,
+        moves_by_itself=1,
+        residence_s=900.0,
+        interruptions_per_day=2,
+    ),
+    "balanced": _body(policy.balanced(0, 0)),
+    "aggressive": _body(
+        policy.aggressive(0, 0),
+        move_min_gain=0.05,
+        min_gpu_headroom_percent=2.0,
+        most_slowdown=1.45,
+        restarts_per_hour=30,
+        moves_by_itself=5,
+        residence_s=120.0,
+        interruptions_per_day=8,
+    ),
 }
 
 
@@ -313,6 +351,8 @@ def at_demo_pace(body: PolicyBody) -> PolicyBody:
         body,
         thresholds=thresholds,
         **{name: getattr(short, name) for name in _TIMES},
+        residence_s=min(body.residence_s, 30.0),
+        **{name: _often(body, name) for name in ("restarts_per_hour", "interruptions_per_day")},
         lanes={origin: _demo_lane(lane) for origin, lane in body.lanes.items()},
     )
 
@@ -320,6 +360,14 @@ def at_demo_pace(body: PolicyBody) -> PolicyBody:
 _TIMES: Final = tuple(
     name for name in SCALAR_BOUNDS if name in AgentPolicy.__struct_fields__ and name.endswith("_s")
 )
+
+
+# A minute of the demo is an hour of its world, which counts are meant for.
+_FASTER: Final = 60
+
+
+def _often(body: PolicyBody, name: str) -> int:
+    return min(int(SCALAR_BOUNDS[name].high), _FASTER * int(getattr(body, name)))
 
 
 def _demo_lane(lane: Lane) -> Lane:

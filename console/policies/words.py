@@ -55,13 +55,25 @@ SCALARS: Final[Mapping[str, str]] = {
     "duty_unhealthy_percent": "Duty when busy",
     "duty_floor_percent": "Duty while saving",
     "sm_reserve_percent": "SMs kept free for online work",
+}
+# What rounds keep to.
+PLACING: Final[Mapping[str, str]] = {
     "min_gpu_headroom_percent": "Headroom a GPU needs to take a job",
+    "most_slowdown": "Online takes at most this long beside a job, against alone",
+    "proven_for_tier": "Only proven jobs beside services up to this tier; 0: any job",
+    "aging_per_hour": "What an hour of waiting is worth",
     "move_min_gain": "Gain a move must bring",
+    "residence_s": "A job that just started is not moved before",
+    "interruptions_per_day": "Moves and preemptions of one job",
+    "restarts_per_hour": "Restarts by rounds, for the whole pool",
+    "moves_by_itself": "Moves of one plan that need no person, where Move is automatic",
 }
 # Set through the API alone: they are no matter of degree.
 SWITCHES: Final[Mapping[str, str]] = {
     "allow_unlimited_jobs": "Jobs that escape xCUDA run on",
 }
+
+_ALL: Final = {**SCALARS, **PLACING, **SWITCHES}
 
 ORIGINS: Final[Mapping[Origin, str]] = {
     Origin.EMERGENCY: "Emergency",
@@ -98,7 +110,7 @@ def label(path: str) -> str:
         return f"{SIGNALS[Signal(rest[0])].name}, {_PARTS[rest[1]]}"
     if kind == "lanes":
         return f"{ORIGINS[Origin(rest[0])]}, {_LANE_PARTS[rest[1]]}"
-    return SCALARS[path] if path in SCALARS else SWITCHES[path]
+    return _ALL[path]
 
 
 def shown(path: str, value: Any) -> str:

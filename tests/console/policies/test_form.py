@@ -19,7 +19,7 @@ def posted(body: rules.PolicyBody = BALANCED, typed: dict[str, str] | None = Non
     built = form.build(body, body)
     rows: list[Any] = [*built.thresholds, *built.lanes]
     fields = [field for row in rows for field in row.fields]
-    sent = {field.path: field.value for field in (*fields, *built.scalars)}
+    sent = {field.path: field.value for field in (*fields, *built.scalars, *built.placing)}
     return sent | (typed or {})
 
 
@@ -55,6 +55,8 @@ def test_an_empty_budget_is_no_limit():
         ("grace_s", "1e999", "write a number"),
         ("grace_s", "-1", "must be from 1 to 3600 s"),
         ("lanes.slo.budget_per_hour", "1.5", "whole number"),
+        ("restarts_per_hour", "1.5", "whole number"),
+        ("restarts_per_hour", "", "write a number"),
         ("thresholds.memory.upper", "101", "must be from 1 to 100 %"),
     ],
 )

@@ -119,6 +119,12 @@ def test_json_that_is_no_policy_is_refused_with_its_place(raw, place):
     assert place in raised.value.fields["body"]
 
 
+def test_a_version_saved_before_a_field_was_known_takes_its_default():
+    stored = rules.to_json(BALANCED)
+    del stored["restarts_per_hour"]
+    assert rules.parse(stored) == BALANCED
+
+
 def test_parse_refuses_what_check_finds():
     raw = rules.to_json(replaced(grace_s=0.0))
     with pytest.raises(Invalid) as raised:
@@ -163,3 +169,4 @@ def test_the_demo_waits_for_seconds_and_keeps_the_limits():
     assert body.grace_s == 8.0
     assert body.lane(Origin.MOVE).deadline_s == 180.0
     assert body.lane(Origin.MOVE).default is Default.KEEP
+    assert body.restarts_per_hour == 60 * BALANCED.restarts_per_hour
