@@ -53,6 +53,11 @@ class Node(models.Model):
     state_since = models.DateTimeField()
     cordoned = models.BooleanField(default=False)
     draining = models.BooleanField(default=False)
+    # No offline job is placed on any of its GPUs, whatever its sharing mode.
+    never_share = models.BooleanField(default=False)
+    # What the machine has beside its GPUs; None: nobody told.
+    cpu_cores = models.FloatField(null=True, blank=True)
+    host_memory_bytes = models.BigIntegerField(null=True, blank=True)
 
     token_sha256 = models.CharField(max_length=64, blank=True, db_index=True)
     agent_version = models.CharField(max_length=40, blank=True)
@@ -95,6 +100,9 @@ class Gpu(models.Model):
 
     sharing_mode = models.CharField(max_length=10, choices=MODES, default=SharingMode.OBSERVE)
     holdback = models.BooleanField(default=False)
+    never_share = models.BooleanField(default=False)
+    # Beside those of its node; the GPU's own value counts where both have the key.
+    labels = models.JSONField(default=dict, blank=True)
     unshareable_fact = models.CharField(max_length=200, blank=True)
     conflict = models.BooleanField(default=False)
     retired_at = models.DateTimeField(null=True, blank=True)

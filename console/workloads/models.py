@@ -14,6 +14,8 @@ from console.inventory.models import Gpu, Pool
 
 class Team(models.Model):
     name = models.SlugField(max_length=60, unique=True)
+    # Its jobs that may hold a GPU at once; None: as many as find one.
+    max_running = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta:
         ordering = ["name"]
@@ -29,6 +31,7 @@ class Footprint(models.Model):
     gpu_util_percent = models.FloatField()
     memory_bytes = models.BigIntegerField()
     memory_bandwidth_percent = models.FloatField(default=0)
+    occupancy_percent = models.FloatField(null=True, blank=True)
 
     class Meta:
         abstract = True
@@ -45,6 +48,8 @@ class OnlineService(Footprint):
     base_p99_ms = models.FloatField(null=True, blank=True)
     peak_qps = models.FloatField(null=True, blank=True)
     metrics_url = models.URLField(blank=True)
+    # No offline job is placed beside any instance of it.
+    never_share = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["name"]
@@ -64,8 +69,39 @@ class OnlineInstance(models.Model):
         return f"{self.service} on {self.gpu}"
 
 
+class ServiceProfile(Footprint):
+    """What an instance of a service uses on one GPU model, as measured there: the 95th percentile.
+
+    `counts` are the samples it is taken of, by signal and bin (`workloads.digest`), the older the
+    less they count. `since` is the first, `measured_at` the last of them.
+    """
+
+    service = models.ForeignKey(OnlineService, models.CASCADE, related_name="profiles")
+    gpu_model = models.CharField(max_length=80)
+    since = models.DateTimeField()
+    measured_at = models.DateTimeField()
+    samples = models.PositiveBigIntegerField(default=0)
+    p99_ms = models.FloatField(null=True, blank=True)
+    qps = models.FloatField(null=True, blank=True)
+    counts = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["gpu_model"]
+        constraints = [
+            models.UniqueConstraint(fields=["service", "gpu_model"], name="one_service_profile")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.service} on {self.gpu_model}"
+
+
 class OfflineJob(Footprint):
-    """An offline job. `work_s` is its length alone on one GPU of `profile_gpu_model`."""
+    """An offline job. `work_s` is its length alone on one GPU of `profile_gpu_model`.
+
+    The footprint is its profile in force, rounded so that like jobs share one (`quantise`); where
+    it comes from is `profile_source`. `profile_key` names jobs of one template: what one of them
+    measured holds for the others. `proven_at`: it has run long enough without a fault.
+    """
 
     class State(models.TextChoices):
         PENDING = "PENDING"
@@ -78,6 +114,12 @@ class OfflineJob(Footprint):
 
     OPEN = (State.PENDING, State.PROFILING, State.QUEUED, State.PLACED)
 
+    class ProfileSource(models.TextChoices):
+        USER = "user", "given by the submitter"
+        MEASURED = "measured", "measured"
+        HISTORY = "history", "measured on a job like it"
+        CONSERVATIVE = "conservative", "conservative"
+
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.CharField(max_length=128, db_index=True)
     team = models.ForeignKey(Team, models.PROTECT, related_name="jobs")
@@ -89,7 +131,23 @@ class OfflineJob(Footprint):
     submitted_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
 
+    profile_source = models.CharField(
+        max_length=12, choices=ProfileSource.choices, default=ProfileSource.USER
+    )
     profile_gpu_model = models.CharField(max_length=80, blank=True)
+    profile_measured_at = models.DateTimeField(null=True, blank=True)
+    profile_key = models.CharField(max_length=32, blank=True)
+    # How it came about, to stand behind its source: "no free GPU within 10 min".
+    profile_why = models.CharField(max_length=200, blank=True)
+    step_s = models.FloatField(null=True, blank=True)
+    proven_at = models.DateTimeField(null=True, blank=True)
+
+    # What it needs of its node. Labels are `key=value`, all required; None: not stated.
+    gpus = models.PositiveSmallIntegerField(default=1)
+    cpu_cores = models.FloatField(null=True, blank=True)
+    host_memory_bytes = models.BigIntegerField(null=True, blank=True)
+    labels = models.JSONField(default=list, blank=True)
+    image = models.CharField(max_length=300, blank=True)
     gpu_models = models.JSONField(default=list, blank=True)
     pools = models.JSONField(default=list, blank=True)
     command = models.JSONField(default=list, blank=True)
@@ -114,7 +172,10 @@ class OfflineJob(Footprint):
     held_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["state", "-priority", "submitted_at"], name="job_queue")]
+        indexes = [
+            models.Index(fields=["state", "-priority", "submitted_at"], name="job_queue"),
+            models.Index(fields=["profile_key", "-profile_measured_at"], name="job_profile"),
+        ]
 
     def __str__(self) -> str:
         return self.name
