@@ -40,7 +40,8 @@ from workers.prediction.predictor import Judgement, Scores
 from workers.prediction.profiles import Floats, Profiles
 from workers.prediction.queueing import tail
 
-Numbers: TypeAlias = NDArray[np.floating[Any]]
+# Of either width.
+Numbers: TypeAlias = NDArray[Any]
 
 NAME: Final = "analytic estimate"
 LAUNCH: Final = 0.1

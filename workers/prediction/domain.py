@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workers.prediction.profiles import QUANTITIES, Floats, Profiles
 
@@ -31,23 +33,25 @@ def impossible(profiles: Profiles) -> tuple[str, ...]:
     first (DCGM field identifiers, DCGM_FI_PROF_SM_ACTIVE and DCGM_FI_PROF_SM_OCCUPANCY).
     """
     why: list[list[str]] = [[] for _ in range(len(profiles))]
-    for name in QUANTITIES:
-        for at, said in _unbelievable(name, getattr(profiles, name)):
+    for said, wrong in _doubts(profiles):
+        for at in np.flatnonzero(wrong).tolist():
             why[at].append(said)
-    for lower, upper in (("sm", "util"), ("occupancy", "sm")):
-        above = getattr(profiles, lower) > getattr(profiles, upper) + SLACK
-        for at in np.flatnonzero(above):
-            why[at].append(f"{WORDS[lower]} is above {WORDS[upper]}")
     return tuple("; ".join(one) for one in why)
 
 
-def _unbelievable(name: str, column: Floats) -> list[tuple[int, str]]:
-    most = np.inf if name == "step_s" else 1.0 + SLACK
-    found = [(at, "is not known") for at in np.flatnonzero(np.isnan(column)) if name in NEEDED]
-    found += [(at, "is negative") for at in np.flatnonzero(column < 0.0)]
-    found += [(at, f"is {column[at]:.4g} of a card") for at in np.flatnonzero(column > most)]
-    found += [(at, "is endless") for at in np.flatnonzero(np.isposinf(column)) if most == np.inf]
-    return [(int(at), f"{WORDS[name]} {said}") for at, said in found]
+def _doubts(profiles: Profiles) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    for name in NEEDED:
+        yield f"{WORDS[name]} is not known", np.isnan(getattr(profiles, name))
+    for name in QUANTITIES:
+        column = getattr(profiles, name)
+        yield f"{WORDS[name]} is negative", column < 0.0
+        if name == "step_s":
+            yield f"{WORDS[name]} is without end", np.isposinf(column)
+        else:
+            yield f"{WORDS[name]} is above a whole card", column > 1.0 + SLACK
+    for lower, upper in (("sm", "util"), ("occupancy", "sm")):
+        above = getattr(profiles, lower) > getattr(profiles, upper) + SLACK
+        yield f"{WORDS[lower]} is above {WORDS[upper]}", above
 
 
 def cautious(profiles: Profiles) -> Profiles:

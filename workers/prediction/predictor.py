@@ -28,8 +28,8 @@ class Scores:
 class Judgement:
     """Pairs one by one, each figure with the ends of its 90 % interval; float64 [n].
 
-    `p99` is the online side's p99 latency over the one alone, by the law of `queueing` unless the
-    predictor has learnt it. `source` names what predicted the pair, `flags` says why it is out of the range in which the
+    `p99` is the online side's p99 latency over the one alone: learnt, or by the law of `queueing`.
+    `source` names what predicted the pair; `flags` says why it is out of the range in which the
     network is trusted (empty: it is in range).
     """
 

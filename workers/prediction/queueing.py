@@ -1,15 +1,16 @@
 """From slower service to a longer tail of latency: a stated assumption, not a prediction.
 
 An online service takes requests as they come, whether or not it has become slower. With service
-times d times as long, a server that was busy for ρ of the time is busy for dρ of it. Where requests
-come at random and take a random time (M/M/1), the time in the system is exponential with the mean
-S / (1 − ρ) (Kleinrock, Queueing Systems I, 1975, 3.2), so that every quantile of it, p99 too, grows by
+times d times as long, a server that was busy for the part u of the time is busy for d·u of it.
+Where requests come at random and take a random time (M/M/1), the time in the system is
+exponential with the mean S / (1 − u) (Kleinrock, Queueing Systems I, 1975, 3.2), so that every
+quantile of it, p99 too, grows by
 
-    p99 ratio = d · (1 − ρ) / (1 − dρ)        and has no bound from dρ = 1 on.
+    p99 ratio = d · (1 − u) / (1 − d·u)        and has no bound from d·u = 1 on.
 
 The band around it: at the lower end requests never wait for each other (a closed loop, or few of
-them), and p99 grows by d alone; at the upper end stands the law at the upper end of d. Its lower end
-is what `make bench-predictor` holds against measured latencies: there the loop is closed.
+them), and p99 grows by d alone; at the upper end stands the law at the upper end of d. The lower
+end is what `make bench-predictor` holds against measured latencies: there the loop is closed.
 """
 
 from __future__ import annotations
