@@ -31,6 +31,14 @@ class Peaks(msgspec.Struct, frozen=True, array_like=True):
 _decoder: Final = msgspec.msgpack.Decoder(Peaks)
 
 
+def expected(percent_now: Mapping[int, float], at: float) -> dict[int, float]:
+    """The online SM activity that the placement horizon must expect, by GPU id, in percent.
+
+    The upper quantile of the forecast, and never less than the recent peak. Never raises.
+    """
+    return note(percent_now, at)
+
+
 def note(percent_now: Mapping[int, float], at: float) -> dict[int, float]:
     """The recent peak of each GPU given, remembered for next time. Never raises."""
     try:

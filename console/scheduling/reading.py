@@ -201,7 +201,7 @@ def recent_peaks(uses: Mapping[int, Use], live: Live) -> dict[int, float]:
     if not measured:
         return assumed
     at = max(sample.at for sample in live.values())
-    return assumed | peaks.note(measured, at)
+    return assumed | peaks.expected(measured, at)
 
 
 # --- jobs ---------------------------------------------------------------------------------
