@@ -15,7 +15,7 @@ policy's own weights is found, then the one that slows online least among those 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -24,6 +24,7 @@ import numpy as np
 from console.scheduling.limits import Limits, Load
 from workers.prediction.predictor import Judgement, Predictor
 from workers.prediction.profiles import Floats, Ints, Profiles
+from workers.prediction.queueing import Tail
 from workers.reallocation.hardware import whole
 
 # A GPU has 40 to 140 SMs: a finer step would round to the same number of them. Our choice.
@@ -103,10 +104,12 @@ def _level(value: Floats, slowdown: Floats) -> Ints:
     good = value >= highest - HARDLY * np.abs(highest)
     kind = np.argmin(np.where(good, slowdown, np.inf), axis=0)
     spared = 1.0 - slowdown[kind, pairs] / slowdown[first, pairs]
-    return np.where(spared >= PAYS, kind, first)
+    level: Ints = np.where(spared >= PAYS, kind, first)
+    return level
 
 
 def _take(judged: Judgement, at: Ints) -> Judgement:
+    """The pairs of these positions."""
     return Judgement(
         throughput=judged.throughput[at],
         throughput_low=judged.throughput_low[at],
@@ -114,12 +117,13 @@ def _take(judged: Judgement, at: Ints) -> Judgement:
         slowdown=judged.slowdown[at],
         slowdown_low=judged.slowdown_low[at],
         slowdown_high=judged.slowdown_high[at],
+        p99=Tail(*(end[at] for end in judged.p99)),
         source=_pick(judged.source, at),
         flags=_pick(judged.flags, at),
     )
 
 
-def _pick(words: Sequence[str], at: Ints) -> tuple[str, ...]:
+def _pick(words: tuple[str, ...], at: Ints) -> tuple[str, ...]:
     return tuple(words[one] for one in at.tolist())
 
 
