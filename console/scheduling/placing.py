@@ -12,7 +12,7 @@ from console.evictions import services as evictions
 from console.inventory.models import Gpu, Node, Pool
 from console.scheduling import jobs, lifecycle
 from console.scheduling.models import Placement, Round
-from console.scheduling.plan import Placing, Wish
+from console.scheduling.plan import Move, Placing
 from console.workloads.holds import not_held
 from console.workloads.models import OfflineJob
 
@@ -38,21 +38,21 @@ def place(
     return made, [one for one in placings if one.job_id not in placed]
 
 
-def propose_moves(round: Round, wishes: Sequence[Wish], now: datetime) -> int:
+def propose_moves(round: Round, moves: Sequence[Move], now: datetime) -> int:
     """How many moves are proposed; one that became impossible meanwhile is left out."""
     proposed = 0
-    for wish in wishes:
+    for move in moves:
         placement = (
-            Placement.objects.filter(pk=wish.placement_id, state=PlacementState.RUNNING)
+            Placement.objects.filter(pk=move.placement_id, state=PlacementState.RUNNING)
             .select_related("job", "gpu__node__pool")
             .first()
         )
-        target = Gpu.objects.filter(pk=wish.to_gpu_id).first()
+        target = Gpu.objects.filter(pk=move.to_gpu_id).first()
         if placement is None or target is None:
             continue
-        evidence = dict(wish.evidence)
+        evidence = dict(move.evidence)
         eviction = evictions.propose(
-            placement, Origin.MOVE, wish.why, evidence, now, to_gpu=target, round=round
+            placement, Origin.MOVE, move.why, evidence, now, to_gpu=target, round=round
         )
         proposed += eviction is not None
     return proposed

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
+
+import msgspec
 
 from console.scheduling.snapshot import Snapshot
 
@@ -31,6 +33,7 @@ class Code(StrEnum):
     MOVE = "move"
     # a GPU that takes no offline work now
     MODE = "mode"
+    NEVER_SHARE = "never_share"
     HOLDBACK = "holdback"
     CONFLICT = "conflict"
     UNSHAREABLE = "unshareable"
@@ -47,13 +50,23 @@ class Code(StrEnum):
     NO_JOBS = "no_jobs"
     NO_GPUS = "no_gpus"
     NOT_BEFORE = "not_before"
+    GANG = "gang"
+    TEAM_CAP = "team_cap"
+    AVOID_MANY = "avoid_many"
     POOL = "pool"
     MODEL = "model"
+    LABELS = "labels"
+    CONSERVATIVE = "conservative"
+    UNPROVEN = "unproven"
     MEMORY = "memory"
+    HOST_CPU = "host_cpu"
+    HOST_MEMORY = "host_memory"
     AVOID = "avoid"
     SLOWDOWN = "slowdown"
     WORTHLESS = "worthless"
     OUTBID = "outbid"
+    FOLLOWS = "follows"
+    LATE = "late"
     OVERTAKEN = "overtaken"
 
 
@@ -64,6 +77,7 @@ WORDS: Final[Mapping[Code, str]] = {
     Code.FIXED: "Cannot be moved now",
     Code.MOVE: "Move proposed",
     Code.MODE: "Sharing mode forbids it",
+    Code.NEVER_SHARE: "Never shares",
     Code.HOLDBACK: "Held back as control",
     Code.CONFLICT: "UUID claimed twice",
     Code.UNSHAREABLE: "Not shareable",
@@ -79,20 +93,35 @@ WORDS: Final[Mapping[Code, str]] = {
     Code.NO_JOBS: "No job waits",
     Code.NO_GPUS: "No GPU is open",
     Code.NOT_BEFORE: "Waits before its next try",
+    Code.GANG: "Needs several GPUs at once",
+    Code.TEAM_CAP: "Its team runs all it may",
+    Code.AVOID_MANY: "Looked at in a later round",
     Code.POOL: "Pool not allowed",
     Code.MODEL: "GPU model not allowed",
+    Code.LABELS: "Label missing",
+    Code.CONSERVATIVE: "Not measured yet",
+    Code.UNPROVEN: "Not proven yet",
     Code.MEMORY: "Memory does not fit",
+    Code.HOST_CPU: "Host CPU does not suffice",
+    Code.HOST_MEMORY: "Host memory does not fit",
     Code.AVOID: "Taken off there lately",
     Code.SLOWDOWN: "Would slow online too much",
     Code.WORTHLESS: "Would hardly run",
     Code.OUTBID: "Others are worth more",
+    Code.FOLLOWS: "Waits for a move",
+    Code.LATE: "Out of time",
     Code.OVERTAKEN: "Changed while deciding",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is said of a GPU, a job or a pair of them; `throughput` and `slowdown` are estimates."""
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What is said of a GPU, a job or a pair of them.
+
+    `throughput` (a fraction of the job's speed alone) and `slowdown` (of online, 1 = none) are
+    predictions by `predictor`, each with its 90 % interval; `flags`: why they are out of what it
+    has learned. `runner_up`: the job that was next best there, `runner_up_loss` what it would cost
+    the plan, in GPUs. `gpu_price`: what the plan would lose without the GPU, in GPUs.
+    """
 
     kind: Kind
     code: Code
@@ -104,10 +133,18 @@ class Verdict:
     throughput: float | None = None
     slowdown: float | None = None
     share_percent: float | None = None
+    throughput_low: float | None = None
+    throughput_high: float | None = None
+    slowdown_low: float | None = None
+    slowdown_high: float | None = None
+    predictor: str = ""
+    flags: tuple[str, ...] = ()
+    runner_up: str = ""
+    runner_up_loss: float | None = None
+    gpu_price: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Placing:
+class Placing(msgspec.Struct, frozen=True, gc=False):
     """A job to start on a GPU, within these limits."""
 
     job_id: UUID
@@ -115,35 +152,56 @@ class Placing:
     share_percent: float
     quota_bytes: int
     throughput: float
+    slowdown: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """A move to propose. `evidence`: what it gains and costs, and when it has paid back."""
+class Move(msgspec.Struct, frozen=True, gc=False):
+    """A running job to take to another GPU.
+
+    `gain` of this job alone, in GPUs; below 0 it makes room for one that gains more. `cost_work_s`:
+    the work that its restart costs. `pays_back_s`: until the moves of its chain together have made
+    good what they cost; None: they make room for jobs that wait. `evidence`: the same and more.
+
+    Moves of one `chain` only make sense together, in this order: each goes to a GPU that is free
+    or to one that the placement `after` leaves, which in a ring is the last one. They are approved
+    and stopped as one.
+    """
 
     placement_id: UUID
+    job_id: UUID
+    from_gpu_id: int
     to_gpu_id: int
+    gain: float
+    cost_work_s: float
+    pays_back_s: float | None
     why: str
     evidence: Mapping[str, float]
+    chain: int = 0
+    after: UUID | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
     """What to do, why, what it is worth together, and the most that anything could be worth.
 
-    `throughput` in GPUs; `objective` is the same times priority, and equal to `upper_bound` it
-    proves the plan optimal. `seconds` by phase.
+    `throughput` in GPUs; `objective` is the same times priority, less what online loses; equal to
+    `upper_bound` it proves the plan optimal, aging and the cost of restarts included. `seconds` by
+    phase. `late`: the time budget was hit; what runs stays, nothing is placed, and there is no
+    bound. `prices`: by class of jobs, in millionths; the next round starts from them.
     """
 
     placings: tuple[Placing, ...]
-    wishes: tuple[Wish, ...]
+    moves: tuple[Move, ...]
     verdicts: tuple[Verdict, ...]
     throughput: float
     objective: float
-    upper_bound: float
+    upper_bound: float | None
     pairs: int
     inputs: Mapping[str, Any]
     seconds: Mapping[str, float]
+    late: bool = False
+    predictor: str = ""
+    prices: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, *kinds: Kind) -> list[Verdict]:
         return [verdict for verdict in self.verdicts if verdict.kind in kinds]

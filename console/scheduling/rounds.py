@@ -122,7 +122,7 @@ class _Round:
     def _act(self, row: Round, snapshot: Snapshot, plan: Plan) -> None:
         placed, overtaken = placing.place(row, plan.placings, self.moment)
         decisions.overtaken(row, overtaken)
-        moves = placing.propose_moves(row, plan.wishes, self.moment)
+        moves = placing.propose_moves(row, plan.moves, self.moment)
         gpus = Gpu.objects.filter(pk__in=[one.gpu_id for one in placed])
         nodes.touch(gpus.values_list("node_id", flat=True), self.moment)
         if placed or moves:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from console.scheduling.plan import Code, Kind, Plan, Verdict, Wish
+from console.scheduling import plan as plans
+from console.scheduling.plan import Code, Kind, Plan, Verdict
 from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
 from workers.matching import certificate, explain, moves, solve
 from workers.matching.admission import Closed, closed
-from workers.matching.moves import Guest, Move
+from workers.matching.moves import Found, Guest
 from workers.matching.problem import SCALE, classes_of, problem_of, rows_of
 from workers.matching.story import Story
 from workers.prediction import analytic
@@ -102,7 +103,7 @@ def _early(job: JobFacts) -> Verdict:
     return Verdict(Kind.WAIT, Code.NOT_BEFORE, f"Its next try is not before {text}.", job_id=job.id)
 
 
-def _stay(guests: Sequence[Guest], chosen: Sequence[Move]) -> Iterator[Verdict]:
+def _stay(guests: Sequence[Guest], chosen: Sequence[Found]) -> Iterator[Verdict]:
     moving = {move.guest.running.placement_id for move in chosen}
     for guest in guests:
         if guest.running.placement_id not in moving:
@@ -115,7 +116,7 @@ def _plan(
     verdicts: tuple[Verdict, ...],
     story: Story,
     guests: Sequence[Guest],
-    chosen: Sequence[Move],
+    chosen: Sequence[Found],
     snapshot: Snapshot,
     watch: _Watch,
 ) -> Plan:
@@ -125,7 +126,7 @@ def _plan(
     bound = certificate.bound(problem.worth, rows, capacity, story.price)
     return Plan(
         placings=tuple(story.placings()),
-        wishes=tuple(_wish(move) for move in chosen),
+        moves=tuple(_move(move) for move in chosen),
         verdicts=verdicts,
         throughput=sum(one.throughput for one in story.placings())
         + sum(guest.speed for guest in guests),
@@ -137,7 +138,7 @@ def _plan(
     )
 
 
-def _wish(move: Move) -> Wish:
+def _move(move: Found) -> plans.Move:
     guest = move.guest
     evidence = {
         "throughput_now": guest.speed,
@@ -149,7 +150,17 @@ def _wish(move: Move) -> Wish:
         "left_work_s": guest.running.left_work_s,
     }
     rounded = {name: round(value, 4) for name, value in evidence.items()}
-    return Wish(guest.running.placement_id, move.to.id, explain.why_moved(move), rounded)
+    return plans.Move(
+        placement_id=guest.running.placement_id,
+        job_id=guest.running.job.id,
+        from_gpu_id=guest.gpu.id,
+        to_gpu_id=move.to.id,
+        gain=move.gain,
+        cost_work_s=guest.cost_work_s,
+        pays_back_s=move.pays_back_s,
+        why=explain.why_moved(move),
+        evidence=rounded,
+    )
 
 
 def _inputs(story: Story, snapshot: Snapshot) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Final
 from console.figures import quantity, size, span
 from console.scheduling.plan import Code, Kind, Verdict
 from console.scheduling.snapshot import GpuFacts, JobFacts
-from workers.matching.moves import Guest, Move
+from workers.matching.moves import Found, Guest
 from workers.matching.problem import LEAST_THROUGHPUT, MOST_SLOWDOWN, Problem
 
 NO_JOBS: Final = "No job waits that it could take."
@@ -49,7 +49,7 @@ def kept(guest: Guest) -> Verdict:
     )
 
 
-def moved(move: Move) -> Verdict:
+def moved(move: Found) -> Verdict:
     """A running job that stays until somebody agrees to its move."""
     guest = move.guest
     return Verdict(
@@ -64,7 +64,7 @@ def moved(move: Move) -> Verdict:
     )
 
 
-def why_moved(move: Move) -> str:
+def why_moved(move: Found) -> str:
     here, there = percent(move.guest.speed), percent(move.speed)
     return (
         f"Runs at ≈ {here} on {move.guest.gpu.name} and would at ≈ {there} on {move.to.name}:"

@@ -62,7 +62,7 @@ class Guest:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Found:
     """Take a guest to `to`, where the estimate says `speed`."""
 
     guest: Guest
@@ -99,7 +99,7 @@ def choose(
     waiting: Sequence[JobFacts],
     avoid: frozenset[tuple[UUID, int]],
     allowed: int,
-) -> list[Move]:
+) -> list[Found]:
     """At most `allowed` of the moves that the best plan would make, were running jobs free to go.
 
     Each pays by itself; those that gain most come first.
@@ -151,7 +151,7 @@ def _worth(problem: Problem, guests: Sequence[Guest]) -> Ints:
 
 def _moves(
     problem: Problem, x: Ints, guests: Sequence[Guest], gpus: Sequence[GpuFacts]
-) -> Iterator[Move]:
+) -> Iterator[Found]:
     row_of, class_of = _row_of(problem), _class_of(problem)
     left = [list(members) for members in problem.rows.members]
     for place, guest in enumerate(guests):
@@ -160,7 +160,7 @@ def _moves(
         if not len(taken) or taken[0] == row_of[place]:
             continue
         row = int(taken[0])
-        move = Move(guest, gpus[left[row].pop(0)], float(problem.throughput[row, column]))
+        move = Found(guest, gpus[left[row].pop(0)], float(problem.throughput[row, column]))
         if move.gain >= guest.least_gain:
             yield move
 

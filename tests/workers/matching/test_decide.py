@@ -70,7 +70,7 @@ def test_every_gpu_and_every_job_is_told_why_once(snapshot):
 def test_a_plan_is_proven_optimal_and_no_gpu_is_used_twice(snapshot):
     plan = decide(snapshot)
     assert plan.objective == pytest.approx(plan.upper_bound, abs=1e-9)
-    used = [one.gpu_id for one in plan.placings] + [one.to_gpu_id for one in plan.wishes]
+    used = [one.gpu_id for one in plan.placings] + [one.to_gpu_id for one in plan.moves]
     assert len(used) == len(set(used))
     assert len(plan.placings) == len(plan.of(Kind.PLACE))
 

@@ -20,10 +20,10 @@ def decided(*, guest=None, free=1, allowed=1, jobs=(), **values):
 
 
 def test_a_move_that_pays_is_wished_for():
-    (wish,) = decided().wishes
-    assert wish.to_gpu_id == 2
-    assert wish.evidence["gain"] > wish.evidence["least_gain"] >= 0.1
-    assert 0 < wish.evidence["pays_back_s"] < 3_600
+    (move,) = decided().moves
+    assert move.to_gpu_id == 2
+    assert move.evidence["gain"] > move.evidence["least_gain"] >= 0.1
+    assert 0 < move.evidence["pays_back_s"] < 3_600
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_move_that_pays_is_wished_for():
     ],
 )
 def test_a_move_that_does_not_pay_is_not(values):
-    assert decided(**values).wishes == ()
+    assert decided(**values).moves == ()
 
 
 def test_a_job_that_stays_says_why():
@@ -47,18 +47,18 @@ def test_a_job_that_stays_says_why():
 
 
 def test_a_job_is_not_moved_where_it_was_taken_off():
-    assert decided(avoid=frozenset({(a_job(50).id, 2)})).wishes == ()
+    assert decided(avoid=frozenset({(a_job(50).id, 2)})).moves == ()
 
 
 def test_a_gpu_is_rather_given_to_a_job_that_waits_than_to_one_that_runs_as_well_elsewhere():
     """The waiting job would run as well there, and needs no restart."""
-    assert decided(jobs=[a_job(1, HUNGRY)]).wishes == ()
+    assert decided(jobs=[a_job(1, HUNGRY)]).moves == ()
     assert len(decided(jobs=[a_job(1, HUNGRY)]).placings) == 1
 
 
 def test_the_gpu_of_a_move_is_kept_free():
     plan = decided(jobs=[a_job(1, a_use(10, 10, 0), weight=0.5)])
-    assert len(plan.wishes) == 1
+    assert len(plan.moves) == 1
     assert plan.placings == ()
 
 
@@ -66,7 +66,7 @@ def test_only_as_many_as_are_allowed_and_each_to_a_gpu_of_its_own():
     gpus = [*(a_gpu(n, BUSY) for n in (1, 2, 3)), *(a_gpu(n) for n in (4, 5, 6))]
     running = tuple(a_guest(a_job(50 + gpu.id, HUNGRY), gpu) for gpu in gpus[:3])
     plan = decide(a_snapshot(gpus, running=running, moves_allowed=2))
-    assert len(plan.wishes) == len({wish.to_gpu_id for wish in plan.wishes}) == 2
+    assert len(plan.moves) == len({move.to_gpu_id for move in plan.moves}) == 2
 
 
 def test_a_running_job_is_worth_what_it_does_now():
