@@ -38,6 +38,8 @@ class Equipment:
     collector: Collector
     runtime: Runtime
     mps: MpsSide | None = None
+    cpu_cores: float | None = None
+    host_memory_bytes: int | None = None
 
 
 class Berth:
@@ -70,6 +72,8 @@ class Berth:
             boot_id(self._config.runtime),
             bytes.fromhex(self._credentials.key_hex),
             tuple(replace(gpu, ceiling=ceiling) for gpu in equipment.gpus),
+            equipment.cpu_cores,
+            equipment.host_memory_bytes,
         )
         self.agent = NodeAgent(
             identity,

@@ -88,6 +88,8 @@ class Fleet:
             tuple(_gpu(index, gpu) for index, gpu in enumerate(node.gpus)),
             SimulatedCollector(self.world, node.name),
             self._runtime(node),
+            cpu_cores=node.cpu_cores,
+            host_memory_bytes=node.host_memory_bytes,
         )
 
     def _runtime(self, node: ClusterNode) -> Runtime:

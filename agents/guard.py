@@ -160,6 +160,11 @@ class Guard:
         )
 
     @property
+    def values(self) -> Values:
+        """What is plausible of the last sample, in wire units."""
+        return self._values
+
+    @property
     def sample(self) -> Reading:
         """The last sample in policy units."""
         if self._sample is None:

@@ -10,6 +10,7 @@ import msgspec
 from agents import stopping
 from agents.actuators.base import Condition, JobFacts, Limits
 from agents.ledger import Record
+from agents.profiling import NOT_BEGUN, Measuring
 from agents.reconciler import Known, Life
 from agents.stopping import Seen, StopState
 from agents.wire.messages import DesiredPlacement, PlacementStatus
@@ -28,6 +29,7 @@ class Guest:
     frozen: bool = False
     duty_percent: float | None = None
     gone_at: float | None = None
+    measuring: Measuring = NOT_BEGUN
 
     @property
     def placement(self) -> DesiredPlacement:
@@ -36,6 +38,11 @@ class Guest:
     @property
     def placement_id(self) -> str:
         return self.record.placement.placement_id
+
+    @property
+    def is_to_be_measured(self) -> bool:
+        wanted = self.record.placement.measure is not None
+        return wanted and not self.record.profiled and self.stop is None
 
     @property
     def gone(self) -> bool:
@@ -80,10 +87,13 @@ def recovered(record: Record) -> Guest:
 
 
 def adjusted(held: DesiredPlacement, target: DesiredPlacement) -> DesiredPlacement | None:
-    """The placement within the limits of `target` that can change at any moment, None when they
-    are the same."""
+    """The placement with what may change of it at any moment as in `target`: limits, and whether
+    it is to be measured. None when that is the same."""
     changed = msgspec.structs.replace(
-        held, memory_quota_bytes=target.memory_quota_bytes, duty_percent=target.duty_percent
+        held,
+        memory_quota_bytes=target.memory_quota_bytes,
+        duty_percent=target.duty_percent,
+        measure=target.measure,
     )
     return None if changed == held else changed
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agents import stopping
+from agents import profiling, stopping
 from agents.actuators.base import Capability, Condition, JobFacts, Runtime, StartFailed
 from agents.guest import (
     Guest,
@@ -150,6 +150,19 @@ class Guests:
             action.origin, guest.placement.checkpoint, grace_s, policy, now, held=held
         )
         self._enter_stop(guest, action, begun, policy)
+
+    def measure(self, guest: Guest, second: profiling.Second | None, now: float) -> None:
+        """Goes on with the measurement; None: the job was disturbed. It is told once."""
+        wanted = guest.placement.measure
+        if wanted is None:
+            return
+        guest.measuring, told = profiling.step(guest.measuring, wanted, second, now)
+        if told is not None:
+            self._put(guest, msgspec.structs.replace(guest.record, profiled=True))
+            self._tell(EventKind.JOB_PROFILED, guest, told)
+
+    def launches(self, guest: Guest) -> int | None:
+        return self._runtime.launches(guest.placement_id)
 
     # --- what SysMonitor wants ----------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 
@@ -154,6 +155,8 @@ class Host:
             self._collector,
             self._runtime,
             self._mps(),
+            float(os.cpu_count() or 0) or None,
+            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
 
     def _new_runtime(self) -> ProcessRuntime:

@@ -43,12 +43,14 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One placement. `started` is set once the process was seen alive."""
+    """One placement. `started` is set once the process was seen alive, `profiled` once its
+    measurement was told."""
 
     placement: DesiredPlacement
     started: bool = False
     stopping: Stopping | None = None
     ended: Ended | None = None
+    profiled: bool = False
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agents import guard
+from agents import guard, profiling
 from agents.actuators.base import Runtime
 from agents.collectors.attribution import OfflineJob
 from agents.collectors.base import Collector, GpuReading, Look, NodeReading
@@ -19,7 +19,7 @@ from agents.containment import Containment
 from agents.duty import next_duty
 from agents.guard import Gpu, Guard
 from agents.guest import Guest, Surroundings
-from agents.guests import Guests
+from agents.guests import DUTY_STEP_PERCENT, Guests
 from agents.ledger import Ledger
 from agents.mps.side import Around, MpsSide
 from agents.off import Switch
@@ -33,13 +33,15 @@ from agents.status.view import Inside
 from agents.sysmonitor.monitor import Action as Verdict
 from agents.sysmonitor.monitor import ActionKind, Facts, Step
 from agents.wire.messages import DesiredPlacement, DesiredService, Envelope, Hello
-from agents.wire.names import EventKind, SharingMode
+from agents.wire.names import EventKind, GpuState, PlacementState, SharingMode
 from agents.wire.policy import AgentPolicy
 
 log = logging.getLogger(__name__)
 
 # Dwells and a cool-down under way: this much of them, at the most, a restart has to watch again.
 SAVE_EVERY_S: Final = 60.0
+# Of a job that is measured: what it does without us.
+FULL_DUTY_PERCENT: Final = 100.0
 # Of MPS, while looking at it fails: as of a daemon that says nothing.
 NO_WORD: Final = "nobody can say how its MPS is: see the log of the agent"
 # Stops a job whose policy is gone (the node was enrolled anew, so its old orders are void).
@@ -54,6 +56,8 @@ class Identity:
     boot_id: str
     key: bytes
     gpus: tuple[Gpu, ...]
+    cpu_cores: float | None = None
+    host_memory_bytes: int | None = None
 
 
 class NodeAgent:
@@ -234,6 +238,9 @@ class NodeAgent:
         """Duty follows what the online side uses, below what the console allows."""
         if each.policy is None or guest.stop is not None:
             return
+        if guest.is_to_be_measured and _is_alone(each):
+            self._guests.set_duty(guest, FULL_DUTY_PERCENT)  # there is nobody to leave room for
+            return
         percent = next_duty(
             guest.duty_percent or each.policy.duty_floor_percent,
             guest.placement.sm_share_percent,
@@ -258,11 +265,25 @@ class NodeAgent:
                 self._look_at_mps(each, now)
             with self._contained:
                 self._judge(each, now)
+        for guest in self._guests:
+            if guest.is_to_be_measured:
+                with self._contained:
+                    self._measure(self._guards[guest.placement.gpu_index], guest, now)
         with self._contained:
             self.reconcile(now)
         self.outbox.offer(self._reporter.telemetry(now))
         self._offer_status(now)
         self.outbox.ring()
+
+    def _measure(self, each: Guard, guest: Guest, now: float) -> None:
+        """One second of a job that is to be measured; what disturbs it makes it begin anew."""
+        second = None
+        if each.reading is not None and _is_undisturbed(each, guest):
+            held = each.reading.offline_memory_bytes
+            memory_bytes = guest.facts.memory_bytes if held is None else held
+            launches = self._guests.launches(guest)
+            second = profiling.second(each.values, memory_bytes, guest.facts.step_s, launches)
+        self._guests.measure(guest, second, now)
 
     def _ask_for_room(self) -> None:
         no_room = self._runtime.why_no_room()
@@ -421,6 +442,19 @@ class NodeAgent:
             throttled_by=each.throttled_by,
             host_memory_short="" if guest is None else guest.facts.host_memory_short,
         )
+
+
+def _is_alone(each: Guard) -> bool:
+    """Whether it is known that no process on the GPU is anybody else's, and nothing ails it."""
+    alone = each.reading is not None and each.reading.online_processes == 0
+    return alone and each.state is GpuState.HEALTHY and not each.held
+
+
+def _is_undisturbed(each: Guard, guest: Guest) -> bool:
+    """Whether the GPU's signals tell of this job alone, at its full speed."""
+    runs = guest.state is PlacementState.RUNNING
+    full = (guest.duty_percent or 0.0) > FULL_DUTY_PERCENT - DUTY_STEP_PERCENT
+    return runs and full and _is_alone(each)
 
 
 def _fact(gpu: Gpu) -> str:

@@ -34,6 +34,8 @@ def hello(identity: Identity, orders: Orders, runtime: Runtime, last_seq: int) -
         tuple(gpu.inventory for gpu in identity.gpus),
         tuple(sorted(runtime.capabilities)),
         last_seq,
+        identity.cpu_cores,
+        identity.host_memory_bytes,
     )
 
 

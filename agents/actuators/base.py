@@ -48,7 +48,7 @@ class JobFacts:
     without limits, "" when it does not; `remarks`, what a person should know, a sentence each.
 
     `host_memory_short`: why it must go before the kernel's OOM killer comes, "" when it need not.
-    `cgroup`: its own, as the kernel names it, "" without one.
+    `cgroup`: its own, as the kernel names it, "" without one. `step_s`: of a step lately.
     """
 
     condition: Condition
@@ -73,6 +73,7 @@ class JobFacts:
     remarks: tuple[str, ...] = ()
     host_memory_short: str = ""
     cgroup: str = ""
+    step_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,9 @@ class Runtime(Protocol):
     def observe(self, placement_id: str, now: float) -> JobFacts: ...
 
     def limits(self, placement_id: str) -> Limits: ...
+
+    def launches(self, placement_id: str) -> int | None:
+        """How many the job has made so far; None where nothing counts them."""
 
     def why_no_room(self) -> str:
         """Why no job more can be started here, "" when one can; asked once a second."""

@@ -3,7 +3,7 @@
 The contract with a job, all of it optional for the job:
 
 * `MUXFLOW_PROGRESS` names a file it may replace at will with JSON
-  {"work_done_s", "saved_work_s", "progress", "throughput"} (GPU-seconds; 0..1; 0..1);
+  {"work_done_s", "saved_work_s", "progress", "throughput", "step_s"} (GPU-seconds; 0..1; 0..1; s);
 * TERM asks it to save its work at its next step boundary and to exit;
 * `MUXFLOW_RESUME_WORK_S` is the saved work it should go on from.
 
@@ -52,6 +52,7 @@ class Progress(msgspec.Struct, frozen=True):
     saved_work_s: float | None = None
     progress: float | None = None
     throughput: float | None = None
+    step_s: float | None = None
 
 
 # A job may write anything there, or nothing to the point.
@@ -172,6 +173,10 @@ class ProcessRuntime:
             return Limits(share)
         duty_percent = leash.effective.duty_permille / reins.PERMILLE_PER_PERCENT
         return Limits(share, duty_percent, leash.effective.memory_quota_bytes)
+
+    def launches(self, placement_id: str) -> int | None:
+        leash = self._leash(placement_id)
+        return None if leash is None else leash.statement.launches
 
     def statements(self) -> dict[str, tuple[int, Statement]]:
         """The GPU of each job under xCUDA, and what its processes said at the last look."""
@@ -388,6 +393,7 @@ class ProcessRuntime:
             work_done_s=done,
             unsaved_work_s=unsaved,
             normalised_throughput=told.throughput,
+            step_s=told.step_s,
             checkpointed=placement_id in self._signalled and unsaved == 0.0,
         )
 

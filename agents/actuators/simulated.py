@@ -12,6 +12,7 @@ import msgspec
 from agents.actuators.base import Capability, Condition, JobFacts, Limits, StartFailed
 from agents.actuators.process import ProcessRuntime
 from agents.actuators.recipe import ProcessSettings
+from agents.contention.behaviour import behaviour
 from agents.contention.world import GpuTaken, UnknownPlacement
 from agents.wire.messages import DesiredPlacement
 from agents.wire.names import RuntimeKind
@@ -60,6 +61,10 @@ class SimulatedRuntime:
 
     def limits(self, placement_id: str) -> Limits:
         return self._limits.get(placement_id, Limits())
+
+    def launches(self, placement_id: str) -> int | None:
+        """A simulated job works without any."""
+        return None
 
     def why_no_room(self) -> str:
         return ""
@@ -171,7 +176,7 @@ def _start(world: World, node: str, placement: DesiredPlacement) -> None:
     world.start(
         world.index(node, placement.gpu_index),
         placement.placement_id,
-        placement.profile,
+        behaviour(placement.profile, placement.command),
         placement.sm_share_percent,
         placement.memory_quota_bytes,
         placement.checkpoint,
@@ -193,4 +198,5 @@ def _facts(job: JobView) -> JobFacts:
         gated=job.gated,
         quiesced=job.quiesced,
         released=job.released,
+        step_s=job.step_s,
     )

@@ -40,6 +40,10 @@ class Statement:
         return frozenset(one.host_pid for one in self.processes if one.host_pid is not None)
 
     @property
+    def launches(self) -> int:
+        return sum(one.launches for one in self.processes)
+
+    @property
     def fault(self) -> int | None:
         return next((one.fault for one in self.processes if one.fault is not None), None)
 

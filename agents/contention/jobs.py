@@ -49,6 +49,7 @@ class JobView:
     gated: bool
     quiesced: bool
     released: bool
+    step_s: float | None = None
 
 
 class Jobs:
@@ -59,7 +60,7 @@ class Jobs:
         self.sm, self.util, self.bandwidth, self.memory_bytes = _zeros(4, n_gpus)
         self.share, self.duty, self.throughput = _zeros(3, n_gpus)
         self.quota_bytes = np.zeros(n_gpus)
-        self.work_s, self.done_s, self.saved_s = np.zeros((3, n_gpus))
+        self.work_s, self.done_s, self.saved_s, self.step_s = np.zeros((4, n_gpus))
         self.period_s, self.since_save_s = np.zeros((2, n_gpus))
         self.warm_left_s, self.returning_s = _zeros(2, n_gpus)
         self.save_left_s, self.exit_left_s = np.full((2, n_gpus), np.inf, np.float32)
@@ -82,6 +83,7 @@ class Jobs:
         self.memory_bytes[gpu], self.quota_bytes[gpu] = profile.memory_bytes, quota_bytes
         self.share[gpu], self.duty[gpu] = share, _FIRST_DUTY_PERCENT / 100
         self.work_s[gpu], self.done_s[gpu] = profile.work_s, resume_work_s
+        self.step_s[gpu] = profile.step_s or 0.0
         self.saved_s[gpu], self.since_save_s[gpu] = resume_work_s, 0.0
         self.period_s[gpu], self.saves[gpu] = max(period_s, 1.0), saves
         self.warm_left_s[gpu], self.returning_s[gpu], self.throughput[gpu] = WARM_UP_S, 0.0, 0.0
@@ -199,7 +201,13 @@ class Jobs:
             gated=bool(self.gated[gpu]),
             quiesced=bool(self.quiesced[gpu]),
             released=bool(self.released[gpu]),
+            step_s=self._step_s(gpu),
         )
+
+    def _step_s(self, gpu: int) -> float | None:
+        """Of a step now; None for a job that tells none, and while it stands still."""
+        alone_s, throughput = float(self.step_s[gpu]), float(self.throughput[gpu])
+        return alone_s / throughput if alone_s > 0.0 and throughput > 0.0 else None
 
 
 def _zeros(count: int, n: int) -> tuple[Floats, ...]:

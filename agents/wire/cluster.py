@@ -23,6 +23,8 @@ class ClusterNode(msgspec.Struct, frozen=True):
     gpus: tuple[ClusterGpu, ...]
     labels: dict[str, str] = {}
     runtime: RuntimeKind = RuntimeKind.SIMULATED
+    cpu_cores: float | None = None
+    host_memory_bytes: int | None = None
 
 
 class ClusterInstance(msgspec.Struct, frozen=True):
@@ -66,6 +68,11 @@ class ClusterJob(msgspec.Struct, frozen=True):
     gpu_models: tuple[str, ...] = ()
     pools: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+    image: str = ""
+    gpus: int = 1
+    cpu_cores: float | None = None
+    host_memory_bytes: int | None = None
+    labels: tuple[str, ...] = ()
 
 
 class Cluster(msgspec.Struct, frozen=True):

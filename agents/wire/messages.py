@@ -60,6 +60,8 @@ class Hello(Message, frozen=True, tag="hello"):
     gpus: tuple[GpuInventory, ...]
     capabilities: tuple[Name, ...] = ()
     last_event_seq: Count = 0
+    cpu_cores: Number | None = None
+    host_memory_bytes: Bytes | None = None
 
 
 class GpuSample(Message, frozen=True):
@@ -156,7 +158,10 @@ class Event(Message, frozen=True):
     memory_bytes}; eviction_stuck: {why}; eviction_proposed: {origin, why, signal, value, limit}, a
     wish of this node that the console decides; eviction_failed: {why}; degraded: {missing};
     gap: {dropped};
-    gpu_fault: {fault_id, why, first, first_by, code, others, moments, recovered_s, ended}.
+    gpu_fault: {fault_id, why, first, first_by, code, others, moments, recovered_s, ended};
+    job_profiled: {window_s, samples, gpu_util_percent, sm_percent, occupancy_percent,
+    memory_bandwidth_percent, memory_bytes, step_s, launches_per_s}, what the job did while it was
+    alone on its GPU, None where no source told.
 
     A gpu_fault tells a fault that reached every client of a GPU's MPS server, or, without `others`,
     one of `first` alone. It is told when it is seen and again, with the same fault_id, when its
@@ -217,7 +222,11 @@ class Stop(Message, frozen=True):
 
 
 class Profile(Message, frozen=True):
-    """What a job needs and does, as measured alone on the GPU model named. Percent of a card."""
+    """What a job needs and does, as measured alone on the GPU model named. Percent of a card.
+
+    `step_s` is the time of one step; `source` says where the figures come from, "" where nobody
+    told.
+    """
 
     name: str
     sm_percent: float
@@ -226,6 +235,16 @@ class Profile(Message, frozen=True):
     memory_bandwidth_percent: float
     work_s: float
     gpu_model: str = ""
+    step_s: float | None = None
+    source: str = ""
+
+
+class Measure(Message, frozen=True):
+    """A job is to be measured while it is alone on its GPU: over `window_s`, begun `settle_s`
+    after it first ran there undisturbed."""
+
+    settle_s: float
+    window_s: float
 
 
 class DesiredPlacement(Message, frozen=True):
@@ -248,6 +267,7 @@ class DesiredPlacement(Message, frozen=True):
     command: tuple[str, ...] = ()
     duty_percent: float | None = None
     stop: Stop | None = None
+    measure: Measure | None = None
 
 
 class DesiredService(Message, frozen=True):

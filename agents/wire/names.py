@@ -143,6 +143,7 @@ class EventKind(StrEnum):
     EVICTION_PROPOSED = "eviction_proposed"
     EVICTION_FAILED = "eviction_failed"
     GPU_FAULT = "gpu_fault"
+    JOB_PROFILED = "job_profiled"
 
 
 # Terminal outcomes are never dropped from a full spool.
@@ -152,6 +153,7 @@ TERMINAL_EVENTS: Final = frozenset(
         EventKind.EVICTION_STARTED,
         EventKind.EVICTION_FAILED,
         EventKind.GPU_FAULT,
+        EventKind.JOB_PROFILED,
     }
 )
 

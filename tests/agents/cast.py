@@ -99,6 +99,7 @@ class Sensors:
 
     def __init__(self) -> None:
         self.values = {Signal.SM_ACTIVITY: 20.0, Signal.MEMORY: 20.0 * (1 << 30)}
+        self.online_processes: int | None = 1
         self.offline_memory_bytes: int | None = 0
         self.processes_at: float | None = None
         self.silent = False
@@ -116,7 +117,7 @@ class Sensors:
             index,
             tuple(self.values.get(signal) for signal in SIGNALS),
             sm_online_percent=20.0,
-            online_processes=1,
+            online_processes=self.online_processes,
             offline_memory_bytes=self.offline_memory_bytes,
             processes_at=self.processes_at,
         )
@@ -151,6 +152,9 @@ class Jobs:
 
     def limits(self, placement_id: str) -> Limits:
         return Limits(sm_share_percent=40.0)
+
+    def launches(self, placement_id: str) -> int | None:
+        return None
 
     def why_no_room(self) -> str:
         return self.no_room
