@@ -119,7 +119,7 @@ def is_simulated(path: Path) -> bool:
 @pytest.mark.timeout(30)
 def test_the_web_process_loads_no_solver_and_no_trainer():
     loaded = loaded_by(["console.asgi", "console.urls"], prelude=NEEDS_DJANGO)
-    assert bringing({"scipy", "torch", "workers"}, loaded) == {}
+    assert bringing({"ortools", "scipy", "torch", "workers"}, loaded) == {}
 
 
 def test_every_bell_has_a_task_that_hears_it():

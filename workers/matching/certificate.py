@@ -1,69 +1,136 @@
 """The most that any assignment could be worth, computed from one that claims to be the best.
 
-For any prices p ≥ 0 of the classes, linear-programming duality gives
+For any prices p of the classes, linear-programming duality gives
 
-    Σ_c capacity[c] · p[c]  +  Σ_r rows[r] · max(0, max_c (worth[r, c] − p[c]))  ≥  optimum
+    Σ_c Σ_k max(0, p[c] + extra[c, k])  +  Σ_r rows[r] · max(0, max_c (worth[r, c] − p[c]))
 
-and prices that meet an optimal assignment make it an equality. They are found here from the
-assignment alone: a class with places to spare costs nothing, and no GPU may gain by changing its
-class, so p[c] is the length of the shortest chain of changes from c to a free place. All in whole
-numbers: a gap of 0 is a proof. Nothing of the solver is trusted. Pure.
+as a bound on every assignment, and prices that meet an optimal one make it an equality. They are
+found here from the assignment alone: no GPU may gain by changing its class and no class by taking
+one job more, so p[c] is the length of the shortest chain of changes from c to a free place or to
+no job. All in whole numbers: a gap of 0 is a proof. Nothing of the solver is trusted. Pure.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ints: TypeAlias = NDArray[np.int64]
+from workers.matching.market import MOST_WORTH, Ints, Market, Slots, Solution
 
-_FAR = np.int64(1) << 40
+# More than any chain that is the shortest one; sums of two fit into 32 bits.
+FAR: Final = 2**29
+# What is looked at in one piece stays in the cache.
+_CELLS: Final = 2**18
 
 
-def prices(worth: Ints, x: Ints, rows: Ints, capacity: Ints) -> Ints:
-    """[classes] what one more job of each class would be worth; raises ValueError when `x` makes
-    more pairs than there are GPUs or jobs, or one that may not be made."""
-    _check(worth, x, rows, capacity)
-    change = _changes(np.where(worth > 0, worth, -_FAR), x)
-    free = x.sum(axis=0) < capacity
-    price = np.where(free, np.int64(0), np.maximum(change[:, -1], 0))
-    # Bellman-Ford; it ends after one round for each class at the latest.
-    for _ in range(len(capacity)):
-        shorter = np.minimum(price, np.maximum((change[:, :-1] + price[None, :]).min(axis=1), 0))
+@dataclass(frozen=True)
+class Proof:
+    """`value` of the assignment, and the `upper_bound` that `price` gives for every one."""
+
+    value: int
+    upper_bound: int
+    price: Ints
+
+    @property
+    def gap(self) -> int:
+        return self.upper_bound - self.value
+
+
+def prove(market: Market, solution: Solution) -> Proof:
+    """Raises ValueError when `solution` makes more pairs than there are GPUs or jobs, or one that
+    may not be made."""
+    check(market, solution)
+    price = prices(market, solution)
+    return Proof(value(market, solution), bound(market, price), price)
+
+
+def check(market: Market, solution: Solution) -> None:
+    """That it is an assignment at all; raises ValueError when it is not."""
+    rows, classes = market.worth.shape
+    row, job_class, count = solution.row, solution.job_class, solution.count
+    if not len(row) == len(job_class) == len(count):
+        raise ValueError("the assignment is not a list of pairs")
+    if not (_within(row, rows) and _within(job_class, classes)) or (count < 1).any():
+        raise ValueError("the assignment names a row, a class or a count that there is not")
+    used = np.bincount(row, count, rows)
+    if (used > market.rows).any() or (solution.taken(classes) > market.slots.capacity).any():
+        raise ValueError("the assignment uses more GPUs or jobs than there are")
+    if (market.worth[row, job_class] <= 0).any():
+        raise ValueError("the assignment makes a pair that may not be made")
+
+
+def value(market: Market, solution: Solution) -> int:
+    taken = solution.taken(len(market.slots.capacity))
+    pairs = market.worth[solution.row, solution.job_class].astype(np.int64) @ solution.count
+    return int(pairs + market.slots.extra[_first(market.slots, taken)].sum())
+
+
+def bound(market: Market, price: Ints) -> int:
+    """An upper bound on every assignment, whatever the prices."""
+    slots, total = market.slots, 0
+    narrow = np.clip(price, -2 * MOST_WORTH, 2 * MOST_WORTH).astype(np.int32)
+    places = np.maximum(np.repeat(narrow, slots.capacity) + slots.extra, 0).sum()
+    for piece in _pieces(market):
+        worth = market.worth[piece]
+        gain = (np.where(worth > 0, worth, -FAR) - narrow).max(axis=1, initial=0)
+        total += int(market.rows[piece] @ gain.astype(np.int64))
+    return total + int(places)
+
+
+def prices(market: Market, solution: Solution) -> Ints:
+    """[classes] the highest prices at which nobody gains by a change; of an assignment that is not
+    the best there are none, and these prove so by a bound above its value."""
+    slots = market.slots
+    taken = solution.taken(len(slots.capacity))
+    change, leave = _changes(market, solution)
+    free = taken < slots.capacity
+    most = np.full(len(taken), MOST_WORTH, np.int64)
+    most[free] = -slots.extra[slots.offset[:-1][free] + taken[free]]
+    price = np.minimum(most, leave)
+    # Bellman and Ford: there is no shortest chain of more changes than classes.
+    for _ in range(len(price)):
+        shorter = np.minimum(price, (change + price.astype(np.int32)).min(axis=1, initial=FAR))
+        shorter = np.maximum(shorter, -MOST_WORTH)
         if (shorter == price).all():
             break
         price = shorter
     return price
 
 
-def bound(worth: Ints, rows: Ints, capacity: Ints, price: Ints) -> int:
-    """An upper bound on every assignment, whatever the prices."""
-    gain = np.where(worth > 0, worth - price[None, :], 0).max(axis=1, initial=0)
-    return int(capacity @ price + rows @ np.maximum(gain, 0))
+def _changes(market: Market, solution: Solution) -> tuple[NDArray[np.int32], Ints]:
+    """The least that a GPU loses by a change from one class to another [classes, classes], and by
+    taking no job [classes]."""
+    classes = len(market.slots.capacity)
+    change = np.full((classes, classes), FAR, np.int32)
+    leave = np.full(classes, FAR, np.int64)
+    order = np.argsort(solution.job_class, kind="stable")
+    row, job_class = solution.row[order], solution.job_class[order]
+    size = max(1, _CELLS // max(1, classes))
+    for start in range(0, len(row), size):
+        own = job_class[start : start + size]
+        worth = market.worth[row[start : start + size]]
+        mine = worth[np.arange(len(own)), own]
+        loss = np.where(worth > 0, mine[:, None] - worth, FAR)
+        first = np.flatnonzero(np.diff(own, prepend=-1))
+        named = own[first]
+        change[named] = np.minimum(change[named], np.minimum.reduceat(loss, first, axis=0))
+        leave[named] = np.minimum(leave[named], np.minimum.reduceat(mine, first))
+    return change, leave
 
 
-def value(worth: Ints, x: Ints) -> int:
-    return int((worth * x).sum())
+def _first(slots: Slots, taken: Ints) -> NDArray[np.bool_]:
+    """[places] whether it is among the `taken[c]` first ones of its class."""
+    number = np.arange(len(slots.extra)) - np.repeat(slots.offset[:-1], slots.capacity)
+    return number < np.repeat(taken, slots.capacity)
 
 
-def _changes(worth: Ints, x: Ints) -> Ints:
-    """[classes, classes + 1] the least that a GPU of the class loses by a change to another, or,
-    in the last column, by taking no job."""
-    count = worth.shape[1]
-    change = np.full((count, count + 1), _FAR, np.int64)
-    for job_class in range(count):
-        taken = worth[x[:, job_class] > 0]
-        if len(taken):
-            own = taken[:, job_class, None]
-            change[job_class, :-1] = np.minimum(_FAR, (own - taken).min(axis=0))
-            change[job_class, -1] = own.min()
-    return change
+def _pieces(market: Market) -> list[slice]:
+    size = max(1, _CELLS // max(1, market.worth.shape[1]))
+    return [slice(start, start + size) for start in range(0, len(market.rows), size)]
 
 
-def _check(worth: Ints, x: Ints, rows: Ints, capacity: Ints) -> None:
-    if (x < 0).any() or (x.sum(axis=1) > rows).any() or (x.sum(axis=0) > capacity).any():
-        raise ValueError("the assignment uses more GPUs or jobs than there are")
-    if (worth[x > 0] <= 0).any():
-        raise ValueError("the assignment makes a pair that may not be made")
+def _within(numbers: Ints, end: int) -> bool:
+    return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < end)

@@ -15,6 +15,7 @@ from console.scheduling.plan import Code, Kind, Plan, Verdict
 from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
 from workers.matching import certificate, explain, moves, solve
 from workers.matching.admission import Closed, closed
+from workers.matching.market import Market, Slots
 from workers.matching.moves import Found, Guest
 from workers.matching.problem import SCALE, classes_of, problem_of, rows_of
 from workers.matching.story import Story
@@ -76,10 +77,11 @@ def _match(
         alone |= {gpu.held_for for gpu in free if gpu.held_for}
         problem = problem_of(rows, classes_of(waiting, frozenset(alone)), snapshot.avoid)
     with watch.phase("solve"):
-        x = solve.assign(problem.worth, rows.count, problem.classes.count)
+        market = Market(problem.worth, rows.count, Slots.plain(problem.classes.count))
+        solution = solve.assign(market)
     with watch.phase("prove"):
-        price = certificate.prices(problem.worth, x, rows.count, problem.classes.count)
-    return Story(problem, free, waiting, x, price)
+        proof = certificate.prove(market, solution)
+    return Story(problem, free, waiting, solution.table(market), proof.price)
 
 
 def _guests(snapshot: Snapshot, shut: dict[int, Closed]) -> list[Guest]:
@@ -122,15 +124,15 @@ def _plan(
 ) -> Plan:
     problem = story.problem
     running = sum(guest.speed * guest.running.job.weight for guest in guests)
-    rows, capacity = problem.rows.count, problem.classes.count
-    bound = certificate.bound(problem.worth, rows, capacity, story.price)
+    market = Market(problem.worth, problem.rows.count, Slots.plain(problem.classes.count))
+    bound = certificate.bound(market, story.price)
     return Plan(
         placings=tuple(story.placings()),
         moves=tuple(_move(move) for move in chosen),
         verdicts=verdicts,
         throughput=sum(one.throughput for one in story.placings())
         + sum(guest.speed for guest in guests),
-        objective=running + certificate.value(problem.worth, story.x) / SCALE,
+        objective=running + int((problem.worth * story.x).sum()) / SCALE,
         upper_bound=running + bound / SCALE,
         pairs=problem.pairs,
         inputs=_inputs(story, snapshot),

@@ -15,6 +15,7 @@ import numpy as np
 
 from console.scheduling.snapshot import GpuFacts, JobFacts, RunningFacts
 from workers.matching import solve
+from workers.matching.market import Market, Slots
 from workers.matching.problem import (
     SCALE,
     Floats,
@@ -115,7 +116,9 @@ def choose(
     alone = frozenset(guest.gpu.id for guest in promising) | {gpu_id for _, gpu_id in avoid}
     names = frozenset(guest.running.job.id for guest in promising) | {job for job, _ in avoid}
     problem = problem_of(rows_of(gpus, alone), classes_of(jobs, names), avoid)
-    x = solve.assign(_worth(problem, promising), problem.rows.count, problem.classes.count)
+    slots = Slots.plain(problem.classes.count)
+    market = Market(_worth(problem, promising), problem.rows.count, slots)
+    x = solve.assign(market).table(market)
     moves = sorted(_moves(problem, x, promising, gpus), key=lambda move: -move.gain)
     return moves[:allowed]
 

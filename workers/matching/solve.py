@@ -1,44 +1,55 @@
-"""Maximum-weight assignment of rows of GPUs to classes of jobs, exactly. Pure.
+"""The assignment that is worth most, by the fastest route there is here. Pure.
 
-    max Σ worth[r, c] · x[r, c]   with Σ_c x[r, c] ≤ rows[r],  Σ_r x[r, c] ≤ capacity[c],  x ≥ 0
-
-Small problems go to the Hungarian method on single GPUs and jobs. Its time grows with the cube of
-their number on lifelike weights, so larger ones are solved on rows and classes (`paths`). Either
-way `certificate.bound` checks the result without trusting it. The only module that imports scipy.
+The compiled solver (`native`) where it was built, OR-tools (`portable`) elsewhere: both are exact,
+so what they find is worth the same. Parts of the market that no pair connects are solved one by
+one. Nothing here is trusted: `certificate.prove` says of any assignment how good it is.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+import time
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
-from workers.matching import paths
-
-Ints: TypeAlias = NDArray[np.int64]
-
-# GPUs × jobs up to which the Hungarian method takes less than a tenth of a second.
-DENSE_CELLS: Final = 250_000
+from workers.matching import portable
+from workers.matching.components import Component, split
+from workers.matching.market import Ints, Market, Solution
 
 
-def assign(worth: Ints, rows: Ints, capacity: Ints) -> Ints:
-    """`x` of shape [rows, classes]; a pair of worth 0 or less is never made."""
-    if not (worth > 0).any():
-        return np.zeros(worth.shape, np.int64)
-    if int(rows.sum()) * int(capacity.sum()) <= DENSE_CELLS:
-        return hungarian(worth, rows, capacity)
-    return paths.assign(worth, rows, capacity)
+def assign(
+    market: Market, *, price: Ints | None = None, deadline_s: float | None = None
+) -> Solution:
+    """The best assignment, the same one for the same market and `price`.
+
+    `price` of a similar market makes the search short, and whatever it is, never wrong.
+    Raises OutOfTime `deadline_s` seconds from now.
+    """
+    ends = None if deadline_s is None else time.monotonic() + deadline_s
+    parts = split(market)
+    if len(parts) < 2:
+        return _assign(market, price, ends)
+    return _joined(
+        market,
+        [(part, _assign(part.market(market), part.known(price), ends)) for part in parts],
+    )
 
 
-def hungarian(worth: Ints, rows: Ints, capacity: Ints) -> Ints:
-    """Every GPU and every job by itself, then counted again."""
-    row_of = np.repeat(np.arange(len(rows)), rows)
-    class_of = np.repeat(np.arange(len(capacity)), capacity)
-    gain = np.maximum(worth, 0)[row_of][:, class_of]
-    gpus, jobs = linear_sum_assignment(gain, maximize=True)
-    made = gain[gpus, jobs] > 0
-    x = np.zeros(worth.shape, np.int64)
-    np.add.at(x, (row_of[gpus[made]], class_of[jobs[made]]), 1)
-    return x
+def _assign(market: Market, price: Ints | None, ends: float | None) -> Solution:
+    return portable.assign(market, price, ends)
+
+
+def _joined(market: Market, solved: Sequence[tuple[Component, Solution]]) -> Solution:
+    price = np.zeros(market.worth.shape[1], np.int64)
+    for part, solution in solved:
+        price[part.job_class] = solution.price
+    named = [part.named(solution) for part, solution in solved]
+    row = np.concatenate([one.row for one in named])
+    order = np.argsort(row, kind="stable")
+    return Solution(
+        row[order],
+        np.concatenate([one.job_class for one in named])[order],
+        np.concatenate([one.count for one in named])[order],
+        price,
+        named[0].route,
+    )
