@@ -13,9 +13,11 @@ from django.db import transaction
 log = logging.getLogger(__name__)
 
 RUN_ROUND: Final = "matching.run_round"
+TICK_PROFILING: Final = "default.tick_profiling"
 TICK_EVICTIONS: Final = "default.tick_evictions"
 SEAL_AUDIT: Final = "default.seal_audit"
 RUN_IMPORT: Final = "default.run_import"
+RUN_TRAINING: Final = "default.run_training"
 
 Ringer = Callable[[str, str], None]
 

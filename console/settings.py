@@ -58,6 +58,7 @@ INSTALLED_APPS = [
     "console.faults",
     "console.telemetry",
     "console.runs",
+    "console.predictor",
     "console.overview",
     *(["console.demo"] if MUXFLOW_DEMO else []),
 ]
@@ -209,7 +210,19 @@ SPECTACULAR_SETTINGS = {
 ROUND_PERIOD_S = env_int("MUXFLOW_ROUND_PERIOD_S", 60)
 REALLOCATION_PERIOD_S = env_int("MUXFLOW_REALLOCATION_PERIOD_S", 60)
 FLEET_SAMPLE_PERIOD_S = env_int("MUXFLOW_FLEET_SAMPLE_PERIOD_S", 10)
+OBSERVE_PERIOD_S = env_int("MUXFLOW_OBSERVE_PERIOD_S", 10)
+OBSERVATION_WINDOW_S = env_int("MUXFLOW_OBSERVATION_WINDOW_S", 60)
+WATCH_PREDICTOR_PERIOD_S = env_int("MUXFLOW_WATCH_PREDICTOR_PERIOD_S", 300)
+RETRAIN_PERIOD_S = env_int("MUXFLOW_RETRAIN_PERIOD_S", 21_600)
 LEASE_S = env_int("MUXFLOW_LEASE_S", 600)
+# A job's first minutes: warm-up and window of its measurement, how long it waits for a free GPU to
+# be measured on, how long that may take, and how long without a fault makes it proven.
+PROFILE_SETTLE_S = env_int("MUXFLOW_PROFILE_SETTLE_S", 30)
+PROFILE_WINDOW_S = env_int("MUXFLOW_PROFILE_WINDOW_S", 60)
+PROFILE_WITHIN_S = env_int("MUXFLOW_PROFILE_WITHIN_S", 600)
+PROFILE_LIMIT_S = env_int("MUXFLOW_PROFILE_LIMIT_S", 600)
+PROFILE_MAX_AGE_DAYS = env_int("MUXFLOW_PROFILE_MAX_AGE_DAYS", 30)
+BURN_IN_S = env_int("MUXFLOW_BURN_IN_S", 300)
 # How many world seconds pass in one real second: 1 everywhere but in the demo.
 WORLD_CLOCK = env_int("MUXFLOW_WORLD_CLOCK", 1)
 

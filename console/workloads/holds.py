@@ -29,7 +29,10 @@ def hold(job_id: UUID, actor: Actor, at: datetime, now: datetime, *, cause_id: U
     job = OfflineJob.objects.select_for_update().get(pk=job_id)
     counted = backoff.after_fault(record_of(job), at)
     OfflineJob.objects.filter(pk=job_id).update(
-        faults=counted.faults, last_fault_at=counted.last_at, held_until=counted.held_until
+        faults=counted.faults,
+        last_fault_at=counted.last_at,
+        held_until=counted.held_until,
+        proven_at=None,
     )
     record(
         actor,
