@@ -28,6 +28,7 @@ FIRST: Final = (
 MORE: Final = (
     ("nodes", "Nodes"),
     ("rounds", "Rounds"),
+    ("predictor", "Predictor"),
     ("audit", "Audit"),
     ("settings", "Settings"),
     ("api_docs", "API docs"),

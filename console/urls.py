@@ -20,6 +20,7 @@ api: list[URLPattern | URLResolver] = [
     path("", include("console.faults.api_urls")),
     path("", include("console.telemetry.api_urls")),
     path("", include("console.runs.api_urls")),
+    path("", include("console.predictor.api_urls")),
     path("schema/", SpectacularAPIView.as_view(), name="api_schema"),
     path("docs/", SpectacularSwaggerSplitView.as_view(url_name="api_schema"), name="api_docs"),
 ]
@@ -42,6 +43,7 @@ urlpatterns = [
     path("", include("console.evictions.urls")),
     path("", include("console.faults.urls")),
     path("", include("console.telemetry.urls")),
+    path("", include("console.predictor.urls")),
 ]
 if settings.MUXFLOW_DEMO:
     urlpatterns.append(path("demo/", include("console.demo.urls")))

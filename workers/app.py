@@ -26,6 +26,7 @@ from workers.tasks import (  # noqa: E402, F401  (importing a module registers i
     imports,
     matching,
     nodes,
+    prediction,
     reallocation,
     telemetry,
 )
@@ -39,6 +40,9 @@ PERIODS: Final = (
     (nodes.SWEEP_NODES, 2),
     (doorbell.SEAL_AUDIT, 5),
     (doorbell.RUN_IMPORT, 10),
+    (prediction.OBSERVE_PAIRS, settings.OBSERVE_PERIOD_S),
+    (prediction.WATCH_PREDICTOR, settings.WATCH_PREDICTOR_PERIOD_S),
+    (doorbell.RUN_TRAINING, 10),
 )
 
 app.conf.beat_schedule = {

@@ -46,5 +46,11 @@ def holds(name: str, holder: str, fence: int, now: datetime) -> bool:
     return Lease.objects.filter(name=name, holder=holder, fence=fence, until__gt=now).exists()
 
 
+def renew(name: str, fence: int, ttl_s: float, now: datetime) -> None:
+    """Hold it for another `ttl_s`, unless somebody took it since `fence` was given."""
+    until = now + timedelta(seconds=ttl_s)
+    Lease.objects.filter(name=name, fence=fence).exclude(holder="").update(until=until)
+
+
 def release(name: str, holder: str, fence: int) -> None:
     Lease.objects.filter(name=name, holder=holder, fence=fence).update(holder="")

@@ -11,7 +11,7 @@ from django.db import transaction
 from console import doorbell
 from console.accounts.models import User
 from console.announce import announce
-from console.audit.services import person, record
+from console.audit.services import person, record, system
 from console.errors import SomebodyWasFirst
 from console.runs import leases
 from console.runs.models import Run
@@ -22,10 +22,11 @@ OPEN: Final = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 @transaction.atomic
-def start(kind: str, arguments: dict[str, Any], user: User, task: str, now: datetime) -> Run:
-    """A queued run; `task` is the bell of the worker that does such runs."""
+def start(kind: str, arguments: dict[str, Any], user: User | None, task: str, now: datetime) -> Run:
+    """A queued run; `task` is the bell of the worker that does such runs. Without a user the
+    console itself begins it."""
     run = Run.objects.create(kind=kind, arguments=arguments, started_by=user, created_at=now)
-    record(person(user), "run.start", run, now=now, kind=kind)
+    record(person(user) if user else system(kind), "run.start", run, now=now, kind=kind)
     doorbell.ring(task, run.pk)
     return run
 
@@ -51,12 +52,24 @@ def progress(run: Run, fraction: float, message: str) -> bool:
     return bool(alive)
 
 
+def keep(run: Run, now: datetime) -> None:
+    """Say that its worker is alive, where the work takes longer than a lease."""
+    leases.renew(_lease(run.pk), run.fence, LEASE_S, now)
+
+
 def succeed(run: Run, result: dict[str, Any], now: datetime) -> None:
     _end(run, Run.State.SUCCEEDED, now, progress=1.0, result=result)
 
 
 def fail(run: Run, message: str, now: datetime, result: dict[str, Any] | None = None) -> None:
     _end(run, Run.State.FAILED, now, message=message[:300], result=result or {})
+
+
+def stopped(run: Run, now: datetime) -> None:
+    """It ended because somebody asked; nothing happens when another worker took it over."""
+    mine = Run.objects.filter(pk=run.pk, fence=run.fence, state=Run.State.RUNNING)
+    if mine.update(state=Run.State.CANCELLED, finished_at=now):
+        _say(run)
 
 
 @transaction.atomic
