@@ -27,10 +27,11 @@ from console.evictions import lifecycle, queries, reports, targets, words
 from console.evictions.lifecycle import Entry, Event, State
 from console.evictions.models import Eviction, EvictionPhase, Silence
 from console.inventory import nodes
-from console.inventory.models import Gpu, Node
+from console.inventory.models import Gpu, Node, Pool
 from console.policies import rules
 from console.policies import services as policies
 from console.policies.rules import Default, Lane
+from console.scheduling import avoid
 from console.scheduling.models import Placement, Round
 
 log = logging.getLogger(__name__)
@@ -52,23 +53,27 @@ def propose(
     *,
     to_gpu: Gpu | None = None,
     round: Round | None = None,
+    entry: Entry | None = None,
     cause_id: UUID | None = None,
 ) -> Eviction | None:
-    """A wish of the console, decided as the lane of `origin` says.
+    """A wish of the console, decided as the lane of `origin` says, or as `entry` where given.
 
     None when a person silenced this origin for the placement, or when one is open already.
     """
     if queries.is_silenced(placement, origin, now) or queries.open_of(placement):
         return None
-    pool = placement.gpu.node.pool
-    lane = policies.lane_for(pool, origin)
-    entry = lifecycle.enter(lane, queries.gone_by_themselves(pool, origin, now), now)
+    entry = entry or _enter(placement.gpu.node.pool, origin, now)
     facts = {"to_gpu": to_gpu, "round": round, "cause_id": cause_id, "evidence": evidence}
     with transaction.atomic():
         eviction = _create(placement, origin, entry, why, now, **facts)
         if eviction:
             _tell(eviction, CLOCK, "eviction.propose", now, reason=why)
     return eviction
+
+
+def _enter(pool: Pool, origin: Origin, now: datetime) -> Entry:
+    gone = queries.gone_by_themselves(pool, origin, now)
+    return lifecycle.enter(policies.lane_for(pool, origin), gone, now)
 
 
 def request(
@@ -511,6 +516,8 @@ def _end(
         if data.get("lost_work_s") is not None:
             facts["lost_work_s"] = data["lost_work_s"]
     _move(eviction, Event.JOB_ENDED, actor, now, said=f"the job ended: {reason}", **facts)
+    if eviction.state == State.COMPLETED and not facts.get("finished_first"):
+        avoid.after_eviction(eviction.placement, Origin(eviction.origin), eviction.why, now)
     return True
 
 

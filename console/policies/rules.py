@@ -60,8 +60,9 @@ class PolicyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `proven_for_tier` or better only jobs run that are proven; 0: tiers do not matter.
 
     `restarts_per_hour` bounds what rounds take off in a pool; a plan of up to `moves_by_itself`
-    moves needs no person where the lane is automatic. A job is not moved in its first `residence_s`,
-    nor more than `interruptions_per_day` times. An hour of waiting is worth `aging_per_hour` GPUs.
+    moves needs no person where the lane is automatic. A job is not moved in its first
+    `residence_s`, nor more than `interruptions_per_day` times. An hour of waiting is worth
+    `aging_per_hour` GPUs.
     """
 
     thresholds: dict[Signal, Threshold]

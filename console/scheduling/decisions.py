@@ -24,24 +24,31 @@ T = TypeVar("T")
 
 
 def write(round: Round, verdicts: Iterable[Verdict]) -> None:
-    Decision.objects.bulk_create(
-        (
-            Decision(
-                round=round,
-                kind=one.kind,
-                code=one.code,
-                why=one.why[:300],
-                job_id=one.job_id,
-                gpu_id=one.gpu_id,
-                from_gpu_id=one.from_gpu_id,
-                weight=one.weight,
-                predicted_throughput=one.throughput,
-                predicted_online_slowdown=one.slowdown,
-                sm_share_percent=one.share_percent,
-            )
-            for one in verdicts
-        ),
-        batch_size=BATCH,
+    rows = (_decision(round, one) for one in verdicts)
+    Decision.objects.bulk_create(rows, batch_size=BATCH)
+
+
+def _decision(round: Round, verdict: Verdict) -> Decision:
+    return Decision(
+        round=round,
+        kind=verdict.kind,
+        code=verdict.code,
+        why=verdict.why[:300],
+        job_id=verdict.job_id,
+        gpu_id=verdict.gpu_id,
+        from_gpu_id=verdict.from_gpu_id,
+        weight=verdict.weight,
+        predicted_throughput=verdict.throughput,
+        throughput_low=verdict.throughput_low,
+        throughput_high=verdict.throughput_high,
+        predicted_online_slowdown=verdict.slowdown,
+        slowdown_low=verdict.slowdown_low,
+        slowdown_high=verdict.slowdown_high,
+        sm_share_percent=verdict.share_percent,
+        price=verdict.gpu_price,
+        runner_up=verdict.runner_up[:200],
+        runner_up_loss=verdict.runner_up_loss,
+        flags=list(verdict.flags),
     )
 
 
@@ -81,7 +88,10 @@ def tell_jobs(round: Round, verdicts: Sequence[Verdict]) -> None:
 
 
 def prune(kind: Round.Kind) -> None:
-    """Forget the sentences of all but the last rounds of this kind."""
+    """Forget the sentences of all but the last rounds of this kind, and all but the last prices."""
+    priced = Round.objects.filter(kind=kind, prices__isnull=False)
+    if last := priced.order_by("-pk").values_list("pk", flat=True).first():
+        priced.filter(pk__lt=last).update(prices=None)
     newest = Round.objects.filter(kind=kind).order_by("-pk").values_list("pk", flat=True)
     edge = newest[KEPT_ROUNDS - 1 : KEPT_ROUNDS].first()
     if edge is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from agents.wire.ids import uuid7
 from agents.wire.names import EndReason, PlacementState
 from console.inventory.models import Gpu
+from console.policies.rules import Default
+from console.scheduling.plan_lifecycle import PlanState
 from console.workloads.models import OfflineJob
 
 
@@ -18,6 +21,8 @@ class Round(models.Model):
         RUNNING = "RUNNING"
         DONE = "DONE"
         FAILED = "FAILED"
+        # Asked for, and not begun: `skipped_why` says why.
+        SKIPPED = "SKIPPED"
 
     class Kind(models.TextChoices):
         ENFORCE = "enforce"
@@ -26,7 +31,11 @@ class Round(models.Model):
     kind = models.CharField(max_length=10, choices=Kind.choices)
     state = models.CharField(max_length=10, choices=State.choices, default=State.RUNNING)
     trigger = models.CharField(max_length=60, default="schedule")
+    # The message that asked for it: one that is delivered twice begins one round.
+    call_id = models.CharField(max_length=64, blank=True)
+    skipped_why = models.CharField(max_length=200, blank=True)
     fence = models.BigIntegerField(default=0)
+    snapshot_id = models.UUIDField(null=True, blank=True)
     started_at = models.DateTimeField(db_index=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     gpus = models.PositiveIntegerField(default=0)
@@ -37,6 +46,14 @@ class Round(models.Model):
     objective = models.FloatField(null=True, blank=True)
     upper_bound = models.FloatField(null=True, blank=True)
     previous_objective = models.FloatField(null=True, blank=True)
+    # Who predicted; what the independent certifier took; began from the last round's prices; out
+    # of time, so that everything stayed where it was. None: not told.
+    predictor = models.CharField(max_length=120, blank=True)
+    certified_s = models.FloatField(null=True, blank=True)
+    warm = models.BooleanField(null=True, blank=True)
+    late = models.BooleanField(default=False)
+    # By job class: where the next round starts from. Only the newest round keeps them.
+    prices = models.JSONField(null=True, blank=True)
     placed = models.PositiveIntegerField(default=0)
     kept = models.PositiveIntegerField(default=0)
     moves = models.PositiveIntegerField(default=0)
@@ -69,7 +86,18 @@ class Decision(models.Model):
     weight = models.FloatField(null=True, blank=True)
     predicted_throughput = models.FloatField(null=True, blank=True)
     predicted_online_slowdown = models.FloatField(null=True, blank=True)
+    # The ends of the 90 % intervals of both.
+    throughput_low = models.FloatField(null=True, blank=True)
+    throughput_high = models.FloatField(null=True, blank=True)
+    slowdown_low = models.FloatField(null=True, blank=True)
+    slowdown_high = models.FloatField(null=True, blank=True)
     sm_share_percent = models.FloatField(null=True, blank=True)
+    # In GPUs: what the plan would lose without the GPU, and with the next best job on it.
+    price = models.FloatField(null=True, blank=True)
+    runner_up = models.CharField(max_length=200, blank=True)
+    runner_up_loss = models.FloatField(null=True, blank=True)
+    # Why a prediction is out of the range of what was learned.
+    flags = models.JSONField(default=list, blank=True)
     code = models.CharField(max_length=40)
     why = models.CharField(max_length=300)
 
@@ -78,6 +106,57 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.job or self.gpu}"
+
+
+class MovePlan(models.Model):
+    """The moves of a round, decided as one: evictions of that round. `struck` were left out.
+
+    Only `move_plans` writes `state`; plan_lifecycle.py says what may follow.
+    """
+
+    State = PlanState
+
+    # What happens to all of it when nobody decides.
+    DEFAULTS = ((Default.RUN.value, "it runs"), (Default.KEEP.value, "it is dropped"))
+
+    round = models.OneToOneField(Round, models.CASCADE, related_name="plan", primary_key=True)
+    state = models.CharField(
+        max_length=10, choices=[(state.value, state.value.capitalize()) for state in PlanState]
+    )
+    state_since = models.DateTimeField()
+    proposed_at = models.DateTimeField()
+    deadline_at = models.DateTimeField(null=True, blank=True)
+    default = models.CharField(max_length=4, choices=DEFAULTS, blank=True)
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    reason = models.TextField(blank=True)
+    struck = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"the moves of round {self.round_id}"
+
+
+class AvoidEntry(models.Model):
+    """This job does not go to this GPU before `expires_at`, unless a person lifts it."""
+
+    job = models.ForeignKey(OfflineJob, models.CASCADE, related_name="avoids")
+    gpu = models.ForeignKey(Gpu, models.CASCADE, related_name="avoided_by")
+    origin = models.CharField(max_length=14)
+    why = models.CharField(max_length=300)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(db_index=True)
+    lifted_at = models.DateTimeField(null=True, blank=True)
+    lifted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        # At most one of a pair: what comes later extends it.
+        constraints = [models.UniqueConstraint(fields=["job", "gpu"], name="one_avoid_per_pair")]
+
+    def __str__(self) -> str:
+        return f"{self.job} not on {self.gpu}"
 
 
 class Placement(models.Model):

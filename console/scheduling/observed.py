@@ -25,7 +25,7 @@ from console.inventory import nodes
 from console.inventory.models import Gpu, Node
 from console.policies import rules
 from console.policies import services as policies
-from console.scheduling import coverage, jobs, lifecycle
+from console.scheduling import avoid, coverage, jobs, lifecycle
 from console.scheduling.models import Placement
 
 log = logging.getLogger(__name__)
@@ -203,6 +203,8 @@ def _end(
         if _was_moved(placement):
             doorbell.ring(doorbell.RUN_ROUND)  # its GPU is kept free, so every second counts
         evictions.placement_ended(placement, event, now)
+        if event is not None:
+            avoid.on_hint(placement, event.data.get("avoid"), str(event.data.get("why", "")), now)
         # The node may forget the placement once its desired state no longer names it.
         nodes.touch([placement.gpu.node_id], now)
     return True

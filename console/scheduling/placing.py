@@ -1,4 +1,4 @@
-"""Turn the verdicts of a round into placements and proposals. Called in the round's transaction."""
+"""Turn what a round decided into placements. Called in the round's transaction."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from datetime import datetime
 from uuid import UUID
 
 from agents.wire.ids import uuid7
-from agents.wire.names import GpuState, Origin, PlacementState, SharingMode
-from console.evictions import services as evictions
+from agents.wire.names import GpuState, PlacementState, SharingMode
 from console.inventory.models import Gpu, Node, Pool
 from console.scheduling import jobs, lifecycle
 from console.scheduling.models import Placement, Round
-from console.scheduling.plan import Move, Placing
+from console.scheduling.plan import Placing
 from console.workloads.holds import not_held
 from console.workloads.models import OfflineJob
 
@@ -38,26 +37,6 @@ def place(
     return made, [one for one in placings if one.job_id not in placed]
 
 
-def propose_moves(round: Round, moves: Sequence[Move], now: datetime) -> int:
-    """How many moves are proposed; one that became impossible meanwhile is left out."""
-    proposed = 0
-    for move in moves:
-        placement = (
-            Placement.objects.filter(pk=move.placement_id, state=PlacementState.RUNNING)
-            .select_related("job", "gpu__node__pool")
-            .first()
-        )
-        target = Gpu.objects.filter(pk=move.to_gpu_id).first()
-        if placement is None or target is None:
-            continue
-        evidence = dict(move.evidence)
-        eviction = evictions.propose(
-            placement, Origin.MOVE, move.why, evidence, now, to_gpu=target, round=round
-        )
-        proposed += eviction is not None
-    return proposed
-
-
 def _still_open(gpu_ids: Sequence[int]) -> set[int]:
     """Those that may still take work. Whoever stops sharing waits for us, or we see it."""
     gpus = Gpu.objects.select_for_update(of=("self",)).filter(
@@ -66,11 +45,13 @@ def _still_open(gpu_ids: Sequence[int]) -> set[int]:
         disabled=False,
         conflict=False,
         unshareable_fact="",
+        never_share=False,
         state=GpuState.HEALTHY,
         sharing_mode=SharingMode.ENFORCE,
         node__source=Node.Source.AGENT,
         node__cordoned=False,
         node__draining=False,
+        node__never_share=False,
     )
     rows = list(gpus.order_by("pk").values_list("pk", "node__pool_id"))
     pools = Pool.objects.select_for_update().filter(pk__in={pool for _, pool in rows})

@@ -2,54 +2,34 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
 
-from agents.wire.names import (
-    SHARING_MODES,
-    Checkpoint,
-    GpuState,
-    Origin,
-    PlacementState,
-    SharingMode,
-)
-from console.evictions.models import Eviction, Silence
+from agents.wire.names import SHARING_MODES, Checkpoint, GpuState, Origin, SharingMode
+from console.evictions.models import Eviction
 from console.inventory import modes
 from console.inventory.models import Gpu, Node, Pool
 from console.policies import services as policies
-from console.scheduling import lifecycle, peaks
+from console.policies.rules import PolicyBody
+from console.scheduling import avoid, budgets, hosts, lifecycle, peaks, stays
 from console.scheduling.models import Placement
-from console.scheduling.snapshot import (
-    GpuFacts,
-    JobFacts,
-    Rules,
-    RunningFacts,
-    Snapshot,
-    Use,
-)
+from console.scheduling.snapshot import GpuFacts, JobFacts, Rules, RunningFacts, Snapshot, Use
 from console.telemetry.latest import LiveGpu
 from console.workloads.holds import not_held
-from console.workloads.models import Footprint, OfflineJob, OnlineInstance
+from console.workloads.models import Footprint, OfflineJob, OnlineInstance, OnlineService
 
 # One step of priority is worth this much more; beyond ten steps nothing changes. Our choice.
 PRIORITY_STEP: Final = 1.25
 PRIORITY_MOST: Final = 10
-# A job that was taken off a GPU does not come back to it for this long. Our choice.
-AVOID_S: Final = 600.0
-# A job that just started is not moved: its warm-up would be for nothing. Our choice.
-RESIDENCE_S: Final = 30.0
 # A moved job that is stopped should be back in the queue within this time. Our choice.
 HOLD_S: Final = 120.0
-# Each move that waits keeps a GPU free, so only a few may wait at once. Our choice.
-OPEN_MOVES: Final = 2
-# Nobody decided on the last proposal: this job is not proposed again for so long. Our choice.
-UNDECIDED_S: Final = 600.0
 # A stop takes about half of its grace, then the job has to start again. Our choice.
 START_S: Final = 5.0
 
@@ -57,67 +37,100 @@ Live = Mapping[int, LiveGpu]
 
 
 def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
-    """The GPUs whose sharing mode is `mode`, or whose pool's is; no GPUs: nothing to decide."""
+    """The GPUs whose sharing mode is `mode`, or whose pool's is; no GPUs: nothing to decide.
+
+    The number of queries does not grow with the fleet.
+    """
     gpus = list(_gpus(mode))
     acts = mode is SharingMode.ENFORCE
     running = list(_placements(gpus)) if acts else []
     held = _held(now) if acts else {}
+    bodies = _bodies(gpus)
+    left = budgets.restarts_left(bodies, _counted(gpus), now) if acts else {}
     return Snapshot(
         at=now,
         mode=mode,
-        gpus=_gpu_facts(gpus, live, {one.gpu_id for one in running}, held),
+        gpus=_gpu_facts(gpus, live, running, held, bodies),
         jobs=tuple(_job(job) for job in _waiting(now)),
-        running=_running(running, now),
+        running=_running(running, {gpu.pk: bodies[gpu.node.pool] for gpu in gpus}, now),
         avoid=_avoid(now) if acts else frozenset(),
-        moves_allowed=max(0, OPEN_MOVES - len(held)) if acts else 0,
+        moves_allowed=sum(left.values()),
+        restarts_left=left,
+        team_room=budgets.team_room(),
     )
 
 
 def _gpus(mode: SharingMode) -> QuerySet[Gpu]:
+    """With node and pool; each pool's policy is read once, however many GPUs follow it."""
     at_least = SHARING_MODES[SHARING_MODES.index(mode) :]
     in_scope = Q(node__pool__sharing_mode=mode) | Q(
         sharing_mode=mode, node__pool__sharing_mode__in=at_least
     )
-    return Gpu.objects.filter(in_scope, retired_at=None).select_related("node__pool").order_by("pk")
+    found = Gpu.objects.filter(in_scope, retired_at=None)
+    return found.prefetch_related("node__pool__policy__current").order_by("pk")
+
+
+def _bodies(gpus: Iterable[Gpu]) -> dict[Pool, PolicyBody]:
+    by_policy: dict[int | None, PolicyBody] = {}
+    pools = {gpu.node.pool for gpu in gpus}
+    for pool in pools:
+        if pool.policy_id not in by_policy:
+            by_policy[pool.policy_id] = policies.rules_for(pool)
+    return {pool: by_policy[pool.policy_id] for pool in pools}
+
+
+def _counted(gpus: Iterable[Gpu]) -> Counter[int]:
+    return Counter(gpu.node.pool_id for gpu in gpus)
 
 
 def _waiting(now: datetime) -> QuerySet[OfflineJob]:
     """Without those that are held for their faults: no round looks at them."""
     queued = OfflineJob.objects.filter(not_held(now), state=OfflineJob.State.QUEUED)
-    return queued.order_by("submitted_at", "pk")
+    return queued.prefetch_related("team").order_by("submitted_at", "pk")
 
 
 def _placements(gpus: Iterable[Gpu]) -> QuerySet[Placement]:
     pools = {gpu.node.pool_id for gpu in gpus}
-    return Placement.objects.filter(
-        state__in=lifecycle.LIVE, gpu__node__pool__in=pools
-    ).select_related("job")
+    live = Placement.objects.filter(state__in=lifecycle.LIVE, gpu__node__pool__in=pools)
+    return live.select_related("job").prefetch_related("job__team")
 
 
 # --- GPUs ---------------------------------------------------------------------------------
 
 
 def _gpu_facts(
-    gpus: list[Gpu], live: Live, taken: set[int], held: Mapping[int, UUID]
+    gpus: list[Gpu],
+    live: Live,
+    running: list[Placement],
+    held: Mapping[int, UUID],
+    bodies: Mapping[Pool, PolicyBody],
 ) -> tuple[GpuFacts, ...]:
-    rules = {pool.pk: rules_of(pool) for pool in {gpu.node.pool for gpu in gpus}}
-    profiles = profiles_of(gpus)
-    uses = {gpu.pk: online_use(profiles[gpu.pk], live.get(gpu.pk), gpu.pk in taken) for gpu in gpus}
+    guests = {placement.gpu_id: placement.job for placement in running}
+    tenants = tenants_of(gpus)
+    uses = {
+        gpu.pk: online_use(tenants[gpu.pk].use, live.get(gpu.pk), gpu.pk in guests) for gpu in gpus
+    }
     peak = recent_peaks(uses, live)
+    rules = {pool.pk: _rules(body) for pool, body in bodies.items()}
+    left = hosts.left(gpus, guests)
     return tuple(
-        _gpu(gpu, live.get(gpu.pk), uses[gpu.pk], peak[gpu.pk], rules[gpu.node.pool_id], held)
+        replace(
+            _gpu(gpu, live.get(gpu.pk), uses[gpu.pk], peak[gpu.pk], rules[gpu.node.pool_id]),
+            held_for=held.get(gpu.pk),
+            tier=tenants[gpu.pk].tier,
+            service=tenants[gpu.pk].service,
+            never_share=tenants[gpu.pk].never_share or gpu.never_share or gpu.node.never_share,
+            cpu_free=left[gpu.pk].cpu_cores,
+            host_memory_free_bytes=left[gpu.pk].memory_bytes,
+        )
         for gpu in gpus
     )
 
 
 def _gpu(
-    gpu: Gpu,
-    sample: LiveGpu | None,
-    online: Use,
-    peak_percent: float,
-    rules: Rules,
-    held: Mapping[int, UUID],
+    gpu: Gpu, sample: LiveGpu | None, online: Use, peak_percent: float, rules: Rules
 ) -> GpuFacts:
+    """What is known of it by itself."""
     node = gpu.node
     return GpuFacts(
         id=gpu.pk,
@@ -140,38 +153,75 @@ def _gpu(
         cordoned=node.cordoned,
         draining=node.draining,
         unshareable_fact=gpu.unshareable_fact,
-        held_for=held.get(gpu.pk),
+        simulated=gpu.source == "simulated",
+        labels=frozenset(f"{key}={value}" for key, value in (node.labels | gpu.labels).items()),
     )
 
 
 def rules_of(pool: Pool) -> Rules:
-    body = policies.rules_for(pool)
+    return _rules(policies.rules_for(pool))
+
+
+def _rules(body: PolicyBody) -> Rules:
     return Rules(
         sm_reserve_percent=body.sm_reserve_percent,
         memory_reserve_percent=body.memory_reserve_percent,
         min_headroom_percent=body.min_gpu_headroom_percent,
         move_min_gain=body.move_min_gain,
         restart_s=(body.grace_s / 2 + START_S) * settings.WORLD_CLOCK,
+        most_slowdown=body.most_slowdown,
+        proven_for_tier=body.proven_for_tier,
     )
+
+
+class Tenants(NamedTuple):
+    """The online side of one GPU: what it uses at its peak, its highest tier, its services."""
+
+    use: Use
+    tier: int | None = None
+    service: str = ""
+    never_share: bool = False
 
 
 def profiles_of(gpus: Iterable[Gpu]) -> Mapping[int, Use]:
     """By GPU id, what its online instances use together at their peak; nothing without any."""
-    footprints: dict[int, list[Footprint]] = defaultdict(list)
+    tenants = tenants_of(gpus)
+    nothing = _sum([])
+    return defaultdict(lambda: nothing, {pk: one.use for pk, one in tenants.items()})
+
+
+def tenants_of(gpus: Iterable[Gpu]) -> Mapping[int, Tenants]:
+    """By GPU id; nobody where no instance runs."""
+    services: dict[int, list[OnlineService]] = defaultdict(list)
     pools = {gpu.node.pool_id for gpu in gpus}
     instances = OnlineInstance.objects.filter(gpu__node__pool__in=pools)
-    for instance in instances.select_related("service"):
-        footprints[instance.gpu_id].append(instance.service)
-    return defaultdict(lambda: _sum([]), {pk: _sum(few) for pk, few in footprints.items()})
+    for instance in instances.prefetch_related("service").order_by("pk"):
+        services[instance.gpu_id].append(instance.service)
+    nobody = Tenants(_sum([]))
+    return defaultdict(lambda: nobody, {pk: _tenants(few) for pk, few in services.items()})
+
+
+def _tenants(services: Sequence[OnlineService]) -> Tenants:
+    return Tenants(
+        use=_sum(services),
+        tier=min(service.tier for service in services),
+        service=", ".join(sorted({service.name for service in services})),
+        never_share=any(service.never_share for service in services),
+    )
 
 
 def _sum(footprints: Iterable[Footprint]) -> Use:
+    """Together; occupancy only where all of them have it."""
     few = list(footprints)
+    occupancies = [one.occupancy_percent for one in few if one.occupancy_percent is not None]
     return Use(
         sm_percent=min(100.0, sum(one.sm_percent for one in few)),
         util_percent=min(100.0, sum(one.gpu_util_percent for one in few)),
         bandwidth_percent=min(100.0, sum(one.memory_bandwidth_percent for one in few)),
         memory_bytes=sum(one.memory_bytes for one in few),
+        occupancy_percent=(
+            min(100.0, sum(occupancies)) if few and len(occupancies) == len(few) else None
+        ),
     )
 
 
@@ -184,7 +234,8 @@ def online_use(profile: Use, sample: LiveGpu | None, shared: bool) -> Use:
     load = sample.sm_online_percent / profile.sm_percent if profile.sm_percent else 1.0
     util = None if shared else sample.gpu_util_percent
     bandwidth = None if shared else sample.memory_bandwidth_percent
-    return Use(
+    return replace(
+        profile,
         sm_percent=sample.sm_online_percent,
         util_percent=min(100.0, profile.util_percent * load) if util is None else util,
         bandwidth_percent=(
@@ -213,10 +264,17 @@ def _job(job: OfflineJob) -> JobFacts:
         name=job.name,
         submitted_at=job.submitted_at,
         weight=weight_of(job.priority),
-        use=_sum([job]),
+        use=replace(_sum([job]), step_s=job.step_s, gpu_model=job.profile_gpu_model),
         pools=tuple(sorted(job.pools)),
         gpu_models=tuple(sorted(job.gpu_models)),
         not_before=job.not_before,
+        gpus=job.gpus,
+        cpu_cores=job.cpu_cores,
+        host_memory_bytes=job.host_memory_bytes,
+        team=job.team.name,
+        labels=frozenset(job.labels),
+        proven=job.proven_at is not None,
+        profile_source=job.profile_source,
     )
 
 
@@ -226,13 +284,24 @@ def weight_of(priority: int) -> float:
     return float(PRIORITY_STEP**steps)
 
 
-def _running(placements: Iterable[Placement], now: datetime) -> tuple[RunningFacts, ...]:
-    few = list(placements)
-    reasons = _reasons_to_stay(now)
-    return tuple(_running_facts(one, _why_fixed(one, reasons, now)) for one in few)
+def _running(
+    placements: Sequence[Placement], body_of: Mapping[int, PolicyBody], now: datetime
+) -> tuple[RunningFacts, ...]:
+    """`body_of` by GPU id; what runs on other GPUs is none of this round's business."""
+    here = [one for one in placements if one.gpu_id in body_of]
+    if not here:
+        return ()
+    reasons, taken_off = stays.reasons(now), budgets.interruptions(now)
+    found = []
+    for one in here:
+        body = body_of[one.gpu_id]
+        left = max(0, body.interruptions_per_day - taken_off.get(one.job_id, 0))
+        why = stays.why_fixed(one, body, left, reasons.get(one.pk, ""), now)
+        found.append(_running_facts(one, why, left))
+    return tuple(found)
 
 
-def _running_facts(placement: Placement, fixed: str) -> RunningFacts:
+def _running_facts(placement: Placement, fixed: str, interruptions_left: int) -> RunningFacts:
     job = placement.job
     saves = job.checkpoint == Checkpoint.ON_SIGTERM
     share = placement.effective_sm_share_percent
@@ -244,45 +313,13 @@ def _running_facts(placement: Placement, fixed: str) -> RunningFacts:
         fixed=fixed,
         left_work_s=max(0.0, job.work_s - max(placement.work_done_s, job.saved_work_s)),
         unsaved_work_s=0.0 if saves else placement.unsaved_work_s or 0.0,
+        since=placement.started_at,
+        interruptions_left=interruptions_left,
     )
-
-
-def _why_fixed(placement: Placement, reasons: Mapping[UUID, str], now: datetime) -> str:
-    if placement.state != PlacementState.RUNNING or placement.started_at is None:
-        return f"it is {placement.get_state_display().lower()}"
-    if (now - placement.started_at).total_seconds() < RESIDENCE_S:
-        return "it has only just started"
-    return reasons.get(placement.pk, "")
-
-
-def _reasons_to_stay(now: datetime) -> dict[UUID, str]:
-    """By placement, what people and evictions say against a move; the strongest reason last."""
-    undecided = Eviction.objects.filter(
-        origin=Origin.MOVE,
-        state=Eviction.State.EXPIRED,
-        ended_at__gt=now - timedelta(seconds=UNDECIDED_S),
-    )
-    silenced = Silence.objects.filter(origin=Origin.MOVE, until__gt=now)
-    open_ = Eviction.objects.filter(state__in=Eviction.OPEN)
-    found: dict[UUID, str] = {}
-    for rows, reason in (
-        (undecided, "nobody decided on its last move"),
-        (silenced, "a person chose to keep it running"),
-        (open_, "an eviction of it is open"),
-    ):
-        found |= dict.fromkeys(rows.values_list("placement_id", flat=True), reason)
-    return found
 
 
 def _avoid(now: datetime) -> frozenset[tuple[UUID, int]]:
-    """Jobs that wait, and the GPUs that they were taken off not long ago."""
-    since = now - timedelta(seconds=AVOID_S)
-    gone = Eviction.objects.filter(
-        ended_at__gt=since,
-        state=Eviction.State.COMPLETED,
-        placement__job__state=OfflineJob.State.QUEUED,
-    ).exclude(origin=Origin.DRAIN)
-    return frozenset(gone.values_list("placement__job_id", "gpu_id"))
+    return frozenset(avoid.in_force(now).values_list("job_id", "gpu_id"))
 
 
 def _held(now: datetime) -> dict[int, UUID]:

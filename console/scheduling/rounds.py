@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import transaction
 
+from agents.wire.ids import uuid7
 from agents.wire.names import SharingMode
 from console.announce import announce
 from console.audit.services import record, system
@@ -20,7 +22,8 @@ from console.errors import SomebodyWasFirst, Unavailable
 from console.inventory import nodes
 from console.inventory.models import Gpu
 from console.runs import leases
-from console.scheduling import decisions, placing, reading
+from console.scheduling import calls, decisions, move_plans, placing, reading
+from console.scheduling.calls import Call
 from console.scheduling.models import Round
 from console.scheduling.plan import Decide, Kind, Plan
 from console.scheduling.snapshot import Snapshot
@@ -34,20 +37,28 @@ LEASE_S: Final = 30.0
 
 
 def run_round(
-    kind: Round.Kind, trigger: str, now: datetime, holder: str, decide: Decide
+    kind: Round.Kind, call: Call, now: datetime, holder: str, decide: Decide
 ) -> Round | None:
-    """None when another worker is at it, or when no GPU has this sharing mode.
+    """The round, SKIPPED where `call` came to nothing; None when no GPU has this sharing mode.
 
     Raises what `decide` or the database raise; the round is FAILED then, with the reason.
     """
     lease = f"round.{kind}"
     fence = leases.acquire(lease, holder, LEASE_S, now)
     if fence is None:
-        return None
+        return calls.skip(kind, call, calls.why_overlapping(kind), now)
     try:
-        return _Round(kind, trigger, now, holder, fence, decide).run()
+        if why := calls.why_void(kind, call, now):
+            return calls.skip(kind, call, why, now)
+        return _Round(kind, call, now, holder, fence, decide).run()
     finally:
         leases.release(lease, holder, fence)
+
+
+def last_prices(kind: Round.Kind | str) -> Mapping[str, int]:
+    """By job class, what the last round that proved its plan ended with; empty: begin cold."""
+    rows = Round.objects.filter(kind=kind, prices__isnull=False).order_by("-pk")
+    return rows.values_list("prices", flat=True).first() or {}
 
 
 class _Round:
@@ -56,13 +67,13 @@ class _Round:
     def __init__(
         self,
         kind: Round.Kind,
-        trigger: str,
+        call: Call,
         now: datetime,
         holder: str,
         fence: int,
         decide: Decide,
     ) -> None:
-        self.kind, self.trigger, self.now = kind, trigger, now
+        self.kind, self.call, self.now = kind, call, now
         self.holder, self.fence, self.decide = holder, fence, decide
         self.began = time.monotonic()
 
@@ -94,8 +105,10 @@ class _Round:
         last = Round.objects.filter(kind=self.kind, state=Round.State.DONE).order_by("-pk").first()
         return Round.objects.create(
             kind=self.kind,
-            trigger=self.trigger,
+            trigger=self.call.trigger,
+            call_id=self.call.id,
             fence=self.fence,
+            snapshot_id=uuid7(),
             started_at=self.now,
             gpus=len(snapshot.gpus),
             jobs=len(snapshot.jobs) + len(snapshot.running),
@@ -122,7 +135,7 @@ class _Round:
     def _act(self, row: Round, snapshot: Snapshot, plan: Plan) -> None:
         placed, overtaken = placing.place(row, plan.placings, self.moment)
         decisions.overtaken(row, overtaken)
-        moves = placing.propose_moves(row, plan.moves, self.moment)
+        moves = move_plans.propose(row, plan.moves, self.moment)
         gpus = Gpu.objects.filter(pk__in=[one.gpu_id for one in placed])
         nodes.touch(gpus.values_list("node_id", flat=True), self.moment)
         if placed or moves:
@@ -137,6 +150,11 @@ class _Round:
             objective=plan.objective,
             upper_bound=plan.upper_bound,
             pairs=plan.pairs,
+            predictor=plan.predictor[:120],
+            certified_s=plan.seconds.get("prove"),
+            warm=plan.inputs.get("warm"),
+            late=plan.late,
+            prices=dict(plan.prices) or None,
             inputs=dict(plan.inputs),
             seconds={**plan.seconds, "write": round(write_s, 4)},
             **decisions.counts(row),

@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from console.doorbell import RUN_ROUND
 from console.scheduling import rounds
+from console.scheduling.calls import Call
 from console.scheduling.models import Round
 from workers.tasks.register import holder, task
 
@@ -15,4 +16,4 @@ def run_round(trigger: str = "schedule") -> None:
     from workers.matching.decide import decide  # the solver is a second to import; beat needs none
 
     for kind in (Round.Kind.SHADOW, Round.Kind.ENFORCE):
-        rounds.run_round(kind, trigger, timezone.now(), holder(), decide)
+        rounds.run_round(kind, Call(trigger), timezone.now(), holder(), decide)

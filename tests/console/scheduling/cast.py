@@ -11,6 +11,7 @@ from agents.wire.messages import Event, GpuStatus, PlacementStatus, Status
 from agents.wire.names import EventKind, GpuState, PlacementState
 from console.inventory.models import Gpu, Node, Pool
 from console.policies import services as policies
+from console.scheduling.calls import Call
 from console.scheduling.models import Placement, Round
 from console.scheduling.plan import Plan
 from console.scheduling.rounds import run_round
@@ -69,13 +70,17 @@ def live(*gpus: Gpu, **values: Any) -> dict[int, LiveGpu]:
     return {gpu.pk: LiveGpu(**nothing | idle | {"gpu_id": gpu.pk} | values) for gpu in gpus}
 
 
+BY_TEST = Call("test")
+
+
 def a_round(
     kind: Round.Kind = Round.Kind.ENFORCE,
     holder: str = "worker-1",
     now: datetime = NOW,
     decided=decide,
+    call: Call = BY_TEST,
 ) -> Round | None:
-    return run_round(kind, "test", now, holder, decided)
+    return run_round(kind, call, now, holder, decided)
 
 
 def nothing_decided(snapshot: Snapshot) -> Plan:

@@ -1,0 +1,51 @@
+"""Why a running job stays where it is, whatever a round would like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from agents.wire.names import Origin, PlacementState
+from console.evictions.models import Eviction, Silence
+from console.policies.rules import PolicyBody
+from console.scheduling.models import Placement
+from console.workloads.models import OfflineJob
+
+# Nobody decided on the last proposal: this job is not proposed again for so long. Our choice.
+UNDECIDED_S: Final = 600.0
+
+
+def why_fixed(
+    placement: Placement, body: PolicyBody, interruptions_left: int, reason: str, now: datetime
+) -> str:
+    """To stand after "Not moved:"; empty: it may be moved. `reason` is one of `reasons`."""
+    if placement.job.state == OfflineJob.State.PROFILING:
+        return "it is being profiled"
+    if placement.state != PlacementState.RUNNING or placement.started_at is None:
+        return f"it is {placement.get_state_display().lower()}"
+    if (now - placement.started_at).total_seconds() < body.residence_s:
+        return "it has only just started"
+    if interruptions_left == 0:
+        return "it was moved as often as its pool allows in a day"
+    return reason
+
+
+def reasons(now: datetime) -> Mapping[UUID, str]:
+    """By placement, what people and evictions say against a move; the strongest reason last."""
+    undecided = Eviction.objects.filter(
+        origin=Origin.MOVE,
+        state=Eviction.State.EXPIRED,
+        ended_at__gt=now - timedelta(seconds=UNDECIDED_S),
+    )
+    silenced = Silence.objects.filter(origin=Origin.MOVE, until__gt=now)
+    open_ = Eviction.objects.filter(state__in=Eviction.OPEN)
+    found: dict[UUID, str] = {}
+    for rows, reason in (
+        (undecided, "nobody decided on its last move"),
+        (silenced, "a person chose to keep it running"),
+        (open_, "an eviction of it is open"),
+    ):
+        found |= dict.fromkeys(rows.values_list("placement_id", flat=True), reason)
+    return found
