@@ -3,19 +3,22 @@
     python -m tests               # everything, as `make test` does
     python -m tests unit js       # these stages only
 
+Stages that fill both cores run one by one, the others in two lanes at the same time: they wait
+more than they work.
+
 Ends with one line, `N passed, N failed` (and `, N skipped`), and exit status 0 if none failed. With
 CI=true nothing may be skipped for want of a service, a compiler or a browser.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -61,6 +64,10 @@ class Stage:
     needs: frozenset[str] = frozenset()  # keys of VARIABLES
     report: Path | None = None
 
+    @property
+    def log(self) -> Path:
+        return REPORTS / f"{self.name}.log"
+
 
 def make(name: str, target: str, deadline_s: float) -> Stage:
     return Stage(name, ("make", "--no-print-directory", target), deadline_s)
@@ -83,40 +90,68 @@ def node(name: str, deadline_s: float) -> Stage:
     return Stage(name, command, deadline_s, report=report)
 
 
-def stages() -> list[Stage]:
-    return [
+def stages() -> list[tuple[list[Stage], ...]]:
+    """What runs after one another; each item is the lanes that run at the same time."""
+    unit = pytest("unit", *APART, "-n2", "-m", "not integration and not gpu", deadline_s=480)
+    # What touches the database, once more on PostgreSQL.
+    postgres = pytest(
+        "postgres",
+        *APART,
+        "-n2",
+        "-m",
+        "django_db and not integration and not gpu",
+        deadline_s=480,
+        needs="postgres",
+    )
+    consoles = [
         make("check", "check", deadline_s=360),
-        make("docker", "docker-check", deadline_s=120),
-        node("js", deadline_s=120),
-        # SQLite and no services: what a developer runs all day.
-        pytest("unit", *APART, "-n2", "-m", "not integration and not gpu", deadline_s=480),
-        # They wait more than they work, so one more than cores.
-        pytest("node", *NODE, "-n3", "-m", "not integration and not gpu", deadline_s=480),
-        # What touches the database, once more on PostgreSQL.
-        pytest(
-            "postgres", *APART, "-n2", "-m", "django_db and not integration and not gpu",
-            deadline_s=480, needs="postgres",
-        ),
-        pytest(
-            "integration", *APART, "-m", "integration and not gpu",
-            deadline_s=480, needs="postgres redis",
-        ),
         # Its plugin slows every other process down, so it is on in this one alone.
         pytest(
-            "contract", "tests/contract", "-p", "schemathesis",
-            deadline_s=480, needs="postgres redis",
+            "contract",
+            "tests/contract",
+            "-p",
+            "schemathesis",
+            deadline_s=480,
+            needs="postgres redis",
         ),
         # Playwright keeps an event loop running in the main thread, so it has a process of its own.
         pytest(
-            "browser", "tests/browser", "-p", "no:randomly",
-            deadline_s=480, needs="postgres redis chromium",
+            "browser",
+            "tests/browser",
+            "-p",
+            "no:randomly",
+            deadline_s=480,
+            needs="postgres redis chromium",
         ),
+        pytest(
+            "integration",
+            *APART,
+            "-m",
+            "integration and not gpu",
+            deadline_s=480,
+            needs="postgres redis",
+        ),
+    ]
+    nodes = [
+        make("docker", "docker-check", deadline_s=120),
+        node("js", deadline_s=120),
+        # They wait more than they work, so one more than cores.
+        pytest("node", *NODE, "-n3", "-m", "not integration and not gpu", deadline_s=480),
         # The product as `make demo` starts it, on SQLite and the packaged Redis; two at once.
         pytest(
-            "demo", "tests/demo", "-p", "no:randomly", "-n2", "--dist", "loadgroup",
-            deadline_s=720, needs="chromium",
+            "demo",
+            "tests/demo",
+            "-p",
+            "no:randomly",
+            "-n2",
+            "--dist",
+            "loadgroup",
+            deadline_s=720,
+            needs="chromium",
         ),
-    ]  # fmt: skip
+    ]
+    # SQLite and no services, what a developer runs all day, comes first.
+    return [([unit],), ([postgres],), (consoles, nodes)]  # fmt: skip
 
 
 @dataclass
@@ -155,10 +190,9 @@ def is_told(name: str) -> bool:
 def main(names: list[str]) -> int:
     started_s = time.monotonic()
     REPORTS.mkdir(parents=True, exist_ok=True)
-    chosen = [stage for stage in stages() if not names or stage.name in names]
     services = Services()
     with services.stack:
-        outcomes = {stage.name: run_stage(stage, services) for stage in chosen}
+        outcomes = asyncio.run(run_all(chosen(names), services))
     total = sum((outcome for outcome, _ in outcomes.values()), Outcome())
     for name, (outcome, took_s) in outcomes.items():
         print(f"{name:12} {took_s:6.1f} s   {outcome}")
@@ -169,44 +203,83 @@ def main(names: list[str]) -> int:
     return 0 if total.passed and not total.failed else 1
 
 
-def run_stage(stage: Stage, services: Services) -> tuple[Outcome, float]:
-    """Return the outcome and how long it took, in seconds."""
-    print(f"\n== {stage.name}", flush=True)
+def chosen(names: list[str]) -> list[list[list[Stage]]]:
+    """The stages of these names, or all, without the lanes that stay empty."""
+    lanes = [
+        [[stage for stage in lane if not names or stage.name in names] for lane in together]
+        for together in stages()
+    ]
+    return [[lane for lane in together if lane] for together in lanes]
+
+
+async def run_all(
+    turns: list[list[list[Stage]]], services: Services
+) -> dict[str, tuple[Outcome, float]]:
+    """By stage, what it came to and how long it took, in seconds."""
+    outcomes: dict[str, tuple[Outcome, float]] = {}
+    for lanes in turns:
+        # Started here, not amid a lane: it would hold up the other.
+        environments = {s.name: services.environment(s) for lane in lanes for s in lane}
+        at_once = len(lanes) > 1
+        await asyncio.gather(*(run_lane(lane, environments, outcomes, at_once) for lane in lanes))
+    return outcomes
+
+
+async def run_lane(
+    lane: list[Stage],
+    environments: dict[str, dict[str, str]],
+    outcomes: dict[str, tuple[Outcome, float]],
+    at_once: bool,
+) -> None:
+    for stage in lane:
+        outcomes[stage.name] = await run_stage(stage, environments[stage.name], at_once)
+
+
+async def run_stage(
+    stage: Stage, environment: dict[str, str], at_once: bool
+) -> tuple[Outcome, float]:
+    """Of two stages at once, each tells what it had to say when it ends."""
+    print(f"\n== {stage.name}{' ...' if at_once else ''}", flush=True)
     started_s = time.monotonic()
     if stage.report:
         stage.report.unlink(missing_ok=True)
-    returncode = run(stage, services.environment(stage))
+    if at_once:
+        with stage.log.open("wb") as log:
+            returncode = await run(stage, environment, log.fileno())
+        print(f"\n== {stage.name}\n{stage.log.read_text(errors='replace')}", flush=True)
+    else:
+        returncode = await run(stage, environment, None)
     outcome = judge(0 if returncode == NO_TESTS_COLLECTED else returncode, stage.report)
     if os.environ.get("CI") == "true":
         outcome = forbid_skips(outcome, has_data="MUXFLOW_DATA" in os.environ)
     return outcome, time.monotonic() - started_s
 
 
-def run(stage: Stage, environment: dict[str, str]) -> int:
+async def run(stage: Stage, environment: dict[str, str], output: int | None) -> int:
     """Run a stage to its end or its deadline, with all that it started."""
-    process = subprocess.Popen(
-        stage.command,
+    process = await asyncio.create_subprocess_exec(
+        *stage.command,
         cwd=ROOT,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
         start_new_session=True,
         preexec_fn=die_with_parent,
     )
     try:
-        return process.wait(stage.deadline_s)
-    except subprocess.TimeoutExpired:
+        return await asyncio.wait_for(process.wait(), stage.deadline_s)
+    except TimeoutError:
         print(f"{stage.name}: not done after {stage.deadline_s:.0f} s, ended", flush=True)
         return 124
     finally:
-        end_group(process)
+        end_group(process.pid)
+        await process.wait()
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()
+def end_group(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 if __name__ == "__main__":
