@@ -65,6 +65,7 @@ def hello(node: Node, message: Hello, now: datetime) -> Node:
         agent_version=message.agent_version[:40],
         capabilities=list(message.capabilities),
         boot_id=message.boot_id[:64],
+        **_host(message),
         last_seen_at=now,
         generation=Greatest(F("generation"), message.generation) + 1,
         generation_at=now,
@@ -72,6 +73,12 @@ def hello(node: Node, message: Hello, now: datetime) -> Node:
     bell.ring([node.pk])
     node.refresh_from_db()
     return node
+
+
+def _host(message: Hello) -> dict[str, float]:
+    """What the machine has, as far as its agent tells; what an import told stays otherwise."""
+    told = {"cpu_cores": message.cpu_cores, "host_memory_bytes": message.host_memory_bytes}
+    return {name: value for name, value in told.items() if value is not None and value > 0}
 
 
 def record_gpus(node: Node, claims: Sequence[GpuInventory], now: datetime) -> None:

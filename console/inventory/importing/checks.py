@@ -12,6 +12,7 @@ from agents.wire.cluster import Cluster, ClusterJob, ClusterNode, ClusterService
 from agents.wire.limits import MAX_GPUS_PER_NODE, MAX_NAME_CHARS
 
 LARGEST_CARD: Final = 1 << 42
+MOST_CPU_CORES: Final = 4_096.0
 NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME_CHARS - 1}}}", re.ASCII)
 _SLUG: Final = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
 
@@ -49,6 +50,7 @@ def _doubled(section: str, names: list[str]) -> Iterator[Finding]:
 
 def _node(node: ClusterNode, uuids: Counter[str]) -> Iterator[str]:
     yield from _identity(node.name, pool=node.pool)
+    yield from _host(node)
     if len(node.gpus) > MAX_GPUS_PER_NODE:
         yield f"{len(node.gpus)} GPUs; a node has at most {MAX_GPUS_PER_NODE}"
     for index, gpu in enumerate(node.gpus):
@@ -89,6 +91,16 @@ def _job(job: ClusterJob) -> Iterator[str]:
         yield "checkpoint_period_s must be above 0"
     if not -1_000 <= job.priority <= 1_000:
         yield f"priority {job.priority}; expected -1000 to 1000"
+    if not 1 <= job.gpus <= MAX_GPUS_PER_NODE:
+        yield f"gpus {job.gpus}; expected 1 to {MAX_GPUS_PER_NODE}"
+    yield from _host(job)
+
+
+def _host(row: ClusterNode | ClusterJob) -> Iterator[str]:
+    if row.cpu_cores is not None and not 0 < row.cpu_cores < MOST_CPU_CORES:
+        yield f"cpu_cores {row.cpu_cores}; expected more than 0"
+    if row.host_memory_bytes is not None and not 0 < row.host_memory_bytes <= LARGEST_CARD:
+        yield f"host_memory_bytes is {row.host_memory_bytes}"
 
 
 def _identity(name: str, **slugs: str) -> Iterator[str]:

@@ -11,10 +11,13 @@ from typing import Any, Final
 from agents.wire.cluster import Cluster, ClusterJob, ClusterNode, ClusterService
 from agents.wire.names import GpuState, SharingMode
 from console.inventory.models import Gpu, Node, Pool
+from console.workloads import profiles
 from console.workloads.models import OfflineJob, OnlineInstance, OnlineService, Team
+from console.workloads.profiles import Profile
 
 ASSUMED: Final = "imported: no agent has reported it yet"
 _PROFILE: Final = ("sm_percent", "gpu_util_percent", "memory_bytes", "memory_bandwidth_percent")
+_NEEDS: Final = ("image", "gpus", "cpu_cores", "host_memory_bytes")
 
 
 @dataclass
@@ -92,7 +95,14 @@ def draft_of(cluster: Cluster, now: datetime, mode: SharingMode) -> Draft:
 
 
 def _node(draft: Draft, node: ClusterNode) -> dict[tuple[str, int], Gpu]:
-    row = draft.add_node(node.name, node.pool, labels=node.labels, runtime=node.runtime)
+    row = draft.add_node(
+        node.name,
+        node.pool,
+        labels=node.labels,
+        runtime=node.runtime,
+        cpu_cores=node.cpu_cores,
+        host_memory_bytes=node.host_memory_bytes,
+    )
     return {
         (node.name, index): draft.add_gpu(
             row, index, gpu.uuid, model=gpu.model, memory_bytes=gpu.memory_bytes
@@ -130,7 +140,10 @@ def _job(draft: Draft, job: ClusterJob) -> None:
         gpu_models=list(job.gpu_models),
         pools=list(job.pools),
         command=list(job.command),
-        **_profile(job),
+        labels=sorted(set(job.labels)),
+        profile_key=profiles.key_of(None, job.image, job.command, job.gpu_models, job.gpus),
+        **{name: getattr(job, name) for name in _NEEDS},
+        **Profile(**_profile(job)).rounded().columns(),
     )
 
 

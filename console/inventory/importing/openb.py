@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from statistics import median
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from agents.wire.limits import MAX_GPUS_PER_NODE
 from agents.wire.names import SharingMode
@@ -25,6 +25,7 @@ from console.inventory.importing.problems import Malformed, Problem
 from console.inventory.importing.tables import Row, read_table
 from console.inventory.models import Gpu
 from console.workloads.models import OnlineInstance, OnlineService
+from console.workloads.profiles import Profile
 
 NODES: Final = "openb_node_list_gpu_node.csv"
 PODS: Final = "openb_pod_list_default.csv"
@@ -32,6 +33,8 @@ T = TypeVar("T")
 
 POOL: Final = "openb"
 WHOLE_GPU: Final = 1_000
+MILLI: Final = 1_000
+MIB: Final = 1 << 20
 
 # What a pod uses of the share that it asked for, in percent. Online: the means of a production
 # cluster before sharing, from the abstract of the MuxFlow paper. Offline: our assumption.
@@ -173,7 +176,13 @@ def _is_job(pod: Pod) -> bool:
 def _add_node(made: Draft, machine: Machine) -> None:
     size = card(machine.model)
     labels = {"cpu_milli": str(machine.cpu_milli), "memory_mib": str(machine.memory_mib)}
-    node = made.add_node(machine.name, POOL, labels=labels)
+    node = made.add_node(
+        machine.name,
+        POOL,
+        labels=labels,
+        cpu_cores=machine.cpu_milli / MILLI,
+        host_memory_bytes=machine.memory_mib * MIB,
+    )
     for index in range(machine.gpus):
         made.add_gpu(
             node,
@@ -279,10 +288,25 @@ def _queue(made: Draft, pods: Sequence[Pod]) -> None:
             work_s=pod.run_s or typical_s,
             gpu_models=list(pod.models),
             pools=[POOL],
+            gpus=pod.gpus,
+            cpu_cores=pod.cpu_milli / MILLI or None,
+            host_memory_bytes=pod.memory_mib * MIB or None,
+            **_job_profile(share),
+        )
+
+
+def _job_profile(share: float) -> dict[str, Any]:
+    """Assumed, as docs/import.md says, and rounded like every job's."""
+    return (
+        Profile(
             sm_percent=OFFLINE_USE["sm_percent"] * share,
             gpu_util_percent=OFFLINE_USE["gpu_util_percent"] * share,
             memory_bytes=_part(OFFLINE_USE["memory_percent"] * share),
+            memory_bandwidth_percent=0.0,
         )
+        .rounded()
+        .columns()
+    )
 
 
 def _part(percent: float) -> int:
