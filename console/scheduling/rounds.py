@@ -83,7 +83,7 @@ class _Round:
 
     def run(self) -> Round | None:
         _give_up_on_dead(self.kind, self.now)
-        snapshot = reading.read(SharingMode(self.kind), _live(), self.now)
+        snapshot = reading.read(SharingMode(self.kind), live(), self.now)
         read_s = time.monotonic() - self.began
         if not snapshot.gpus:
             return None
@@ -165,7 +165,7 @@ class _Round:
         announce("rounds", id=row.pk)
 
 
-def _live() -> reading.Live:
+def live() -> reading.Live:
     """Without Redis there is no live data: a value of its own, which keeps those GPUs closed."""
     try:
         return live_store.read()

@@ -1,4 +1,4 @@
-"""Evictions that the clock moves: dispatch, deadlines, stops that are stuck."""
+"""What the clock moves: dispatch, deadlines, stops that are stuck, plans that nobody decided."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from django.utils import timezone
 
 from console.doorbell import TICK_EVICTIONS
 from console.evictions import services
+from console.scheduling import move_plans
 from workers.tasks.register import task_alone
 
 
 @task_alone(TICK_EVICTIONS)
 def tick_evictions() -> None:
-    services.tick(timezone.now())
+    now = timezone.now()
+    services.tick(now)
+    move_plans.settle(now)

@@ -8,12 +8,13 @@ from console.doorbell import RUN_ROUND
 from console.scheduling import rounds
 from console.scheduling.calls import Call
 from console.scheduling.models import Round
-from workers.tasks.register import holder, task
+from workers.tasks.register import asked, holder, task
 
 
 @task(RUN_ROUND)
 def run_round(trigger: str = "schedule") -> None:
     from workers.matching.decide import decide  # the solver is a second to import; beat needs none
 
+    call = Call(trigger, *asked())
     for kind in (Round.Kind.SHADOW, Round.Kind.ENFORCE):
-        rounds.run_round(kind, Call(trigger), timezone.now(), holder(), decide)
+        rounds.run_round(kind, call, timezone.now(), holder(), decide)

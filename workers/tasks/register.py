@@ -6,9 +6,11 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import wraps
 from typing import ParamSpec
 
+from celery import current_task
 from django.utils import timezone
 
 from console.queue import app
@@ -21,6 +23,13 @@ Task = Callable[P, None]
 def holder() -> str:
     """Who we are: two threads of one worker are two."""
     return f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"
+
+
+def asked() -> tuple[str, datetime | None]:
+    """The id of the message that the present task came of, and when it was sent, if it tells."""
+    request = current_task.request if current_task else None
+    sent = getattr(request, "asked_at", None)
+    return getattr(request, "id", None) or "", datetime.fromtimestamp(sent, UTC) if sent else None
 
 
 def task(name: str) -> Callable[[Task[P]], Task[P]]:
