@@ -27,6 +27,7 @@ from workers.tasks import (  # noqa: E402, F401  (importing a module registers i
     matching,
     nodes,
     prediction,
+    profiling,
     reallocation,
     telemetry,
 )
@@ -38,6 +39,7 @@ PERIODS: Final = (
     (telemetry.SAMPLE_FLEET, settings.FLEET_SAMPLE_PERIOD_S),
     (doorbell.TICK_EVICTIONS, 1),
     (nodes.SWEEP_NODES, 2),
+    (doorbell.TICK_PROFILING, 2),
     (doorbell.SEAL_AUDIT, 5),
     (doorbell.RUN_IMPORT, 10),
     (prediction.OBSERVE_PAIRS, settings.OBSERVE_PERIOD_S),

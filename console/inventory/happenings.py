@@ -81,6 +81,7 @@ _TOLD: Final[Mapping[EventKind, Callable[[Mapping[str, Any]], Told]]] = {
     ),
     EventKind.EVICTION_FAILED: _plain(GpuState.DISABLED, "gpu", "A stop failed"),
     EventKind.GPU_FAULT: _plain("RECOVERING", "fault", "GPU fault"),
+    EventKind.JOB_PROFILED: _plain("RUNNING", "placement", "Job measured"),
     EventKind.DEGRADED: _degraded,
     EventKind.GAP: _plain(GpuState.UNHEALTHY, "gpu", "Events were lost"),
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
+import msgspec
 from django.conf import settings
 
 from agents.wire.messages import (
@@ -13,6 +14,7 @@ from agents.wire.messages import (
     DesiredPlacement,
     DesiredService,
     DesiredState,
+    Measure,
     Profile,
     Stop,
 )
@@ -25,9 +27,9 @@ from console.inventory import modes
 from console.inventory.models import Gpu, Node
 from console.policies import rules
 from console.policies import services as policies
-from console.scheduling import lifecycle
+from console.scheduling import lifecycle, profiling
 from console.scheduling.models import Placement
-from console.workloads.models import Footprint, OnlineInstance
+from console.workloads.models import Footprint, OfflineJob, OnlineInstance
 
 # A change between the first and the last query shows in the generation: then we read again.
 TRIES: Final = 5
@@ -90,7 +92,8 @@ def _placements(node: Node) -> Iterable[DesiredPlacement]:
     )
     told = Eviction.objects.filter(placement__in=live, state__in=UNDER_WAY)
     stops = {eviction.placement_id: _stop(eviction) for eviction in told}
-    return [_placement(placement, stops.get(placement.pk)) for placement in live]
+    measures = profiling.measures(live)
+    return [_placement(one, stops.get(one.pk), measures.get(one.pk)) for one in live]
 
 
 def _stop(eviction: Eviction) -> Stop:
@@ -98,7 +101,9 @@ def _stop(eviction: Eviction) -> Stop:
     return Stop(str(eviction.pk), reason, eviction.grace_s, Origin(eviction.origin))
 
 
-def _placement(placement: Placement, stop: Stop | None) -> DesiredPlacement:
+def _placement(
+    placement: Placement, stop: Stop | None, measure: Measure | None
+) -> DesiredPlacement:
     job = placement.job
     return DesiredPlacement(
         placement_id=str(placement.pk),
@@ -107,13 +112,14 @@ def _placement(placement: Placement, stop: Stop | None) -> DesiredPlacement:
         gpu_index=placement.gpu.index,
         sm_share_percent=placement.sm_share_percent,
         memory_quota_bytes=placement.memory_quota_bytes,
-        profile=_profile(job, job.name, job.work_s, job.profile_gpu_model),
+        profile=_profile_of(job),
         checkpoint=Checkpoint(job.checkpoint),
         checkpoint_period_s=job.checkpoint_period_s,
         resume_work_s=placement.resume_work_s,
         command=tuple(job.command),
         duty_percent=placement.duty_percent,
         stop=stop,
+        measure=measure,
     )
 
 
@@ -136,6 +142,11 @@ def _service(instance: OnlineInstance) -> DesiredService:
         profile=_profile(service, service.name, 0.0, ""),
         load_qps=service.peak_qps,
     )
+
+
+def _profile_of(job: OfflineJob) -> Profile:
+    profile = _profile(job, job.name, job.work_s, job.profile_gpu_model)
+    return msgspec.structs.replace(profile, step_s=job.step_s, source=job.profile_source)
 
 
 def _profile(footprint: Footprint, name: str, work_s: float, gpu_model: str) -> Profile:

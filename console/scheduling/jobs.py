@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from agents.wire.names import EndReason, Origin, PlacementState
+from console import doorbell
 from console.announce import announce
 from console.errors import SomebodyWasFirst
 from console.evictions.models import Eviction
@@ -37,6 +38,39 @@ def place(job_ids: Collection[UUID], now: datetime) -> None:
     )
     if placed != len(job_ids):
         raise SomebodyWasFirst(f"{len(job_ids) - placed} jobs no longer wait.")
+
+
+def begin_profiling(job_ids: Collection[UUID], now: datetime) -> None:
+    """These jobs are measured from now on. Raises SomebodyWasFirst unless all were pending.
+
+    Call it in the transaction that writes the placements.
+    """
+    begun = OfflineJob.objects.filter(pk__in=job_ids, state=lifecycle.PENDING).update(
+        state=lifecycle.next_job_state(lifecycle.PENDING, JobEvent.PROFILE),
+        state_since=now,
+        attempts=F("attempts") + 1,
+        wait_reason="",
+        not_before=None,
+    )
+    if begun != len(job_ids):
+        raise SomebodyWasFirst(f"{len(job_ids) - begun} jobs are no longer pending.")
+
+
+@transaction.atomic
+def admit(job_id: UUID, before: str, now: datetime, **profile: Any) -> bool:
+    """Queue a job that is pending or being measured (`before`), with these columns of its profile.
+    One that runs goes on where it is. False when it was no longer in that state.
+    """
+    state = lifecycle.next_job_state(before, JobEvent.ADMIT)
+    if before == lifecycle.PROFILING:
+        state = lifecycle.next_job_state(state, JobEvent.PLACE)
+    waiting = OfflineJob.objects.filter(pk=job_id, state=before)
+    if not waiting.update(state=state, state_since=now, **profile):
+        return False
+    announce("jobs", id=job_id, state=state)
+    if state == lifecycle.QUEUED:
+        doorbell.ring(doorbell.RUN_ROUND)
+    return True
 
 
 @transaction.atomic
@@ -75,7 +109,7 @@ def _go_on(
     lost_s: float | None,
     now: datetime,
 ) -> None:
-    job = OfflineJob.objects.get(pk=placement.job_id)
+    job = OfflineJob.objects.select_for_update().get(pk=placement.job_id)
     failures = job.failures + (reason is EndReason.FAILED)
     event = lifecycle.job_event(
         reason,
@@ -92,9 +126,10 @@ def _go_on(
         facts["not_before"] = lifecycle.not_before(reason, failures, now)
     else:
         facts["finished_at"] = now
-    OfflineJob.objects.filter(pk=job.pk, state=lifecycle.PLACED).update(
-        state=lifecycle.next_job_state(lifecycle.PLACED, event), state_since=now, **facts
-    )
+    if job.state in lifecycle.ON_A_GPU:
+        OfflineJob.objects.filter(pk=job.pk, state=job.state).update(
+            state=lifecycle.next_job_state(job.state, event), state_since=now, **facts
+        )
     announce("jobs", id=job.pk)
 
 

@@ -35,6 +35,9 @@ JOB_TRANSITIONS: Final[Mapping[tuple[str, JobEvent], str]] = {
     (PENDING, JobEvent.PROFILE): PROFILING,
     (PENDING, JobEvent.ADMIT): QUEUED,
     (PROFILING, JobEvent.ADMIT): QUEUED,
+    (PROFILING, JobEvent.FINISH): SUCCEEDED,
+    (PROFILING, JobEvent.REQUEUE): PENDING,
+    (PROFILING, JobEvent.FAIL): FAILED,
     (QUEUED, JobEvent.PLACE): PLACED,
     (PLACED, JobEvent.FINISH): SUCCEEDED,
     (PLACED, JobEvent.REQUEUE): QUEUED,
@@ -44,6 +47,10 @@ JOB_TRANSITIONS: Final[Mapping[tuple[str, JobEvent], str]] = {
     (QUEUED, JobEvent.CANCEL): CANCELLED,
     (PLACED, JobEvent.CANCEL): CANCELLED,
 }
+
+
+# A placement of it is not over.
+ON_A_GPU: Final = (PROFILING, PLACED)
 
 
 def next_job_state(state: str, event: JobEvent, subject: str = "The job") -> str:

@@ -23,7 +23,7 @@ def place(
 
     GPUs and jobs are locked and looked at again; the constraints on `Placement` decide the rest.
     """
-    open_gpus = _still_open([one.gpu_id for one in placings])
+    open_gpus = still_open([one.gpu_id for one in placings])
     waiting = _still_waiting([one.job_id for one in placings], now)
     wanted = [
         _placement(round, one, waiting[one.job_id], now)
@@ -31,13 +31,13 @@ def place(
         if one.gpu_id in open_gpus and one.job_id in waiting
     ]
     Placement.objects.bulk_create(wanted, batch_size=500, ignore_conflicts=True)
-    made = _written(wanted)
+    made = written(wanted)
     placed = {one.job_id for one in made}
     jobs.place(placed, now)
     return made, [one for one in placings if one.job_id not in placed]
 
 
-def _still_open(gpu_ids: Sequence[int]) -> set[int]:
+def still_open(gpu_ids: Sequence[int]) -> set[int]:
     """Those that may still take work. Whoever stops sharing waits for us, or we see it."""
     gpus = Gpu.objects.select_for_update(of=("self",)).filter(
         pk__in=gpu_ids,
@@ -85,7 +85,7 @@ def _placement(round: Round, placing: Placing, job: OfflineJob, now: datetime) -
     )
 
 
-def _written(wanted: Sequence[Placement]) -> list[Placement]:
+def written(wanted: Sequence[Placement]) -> list[Placement]:
     ids = [one.pk for one in wanted]
     written = set(Placement.objects.filter(pk__in=ids).values_list("pk", flat=True))
     return [one for one in wanted if one.pk in written]

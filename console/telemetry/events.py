@@ -26,7 +26,7 @@ from console.errors import Invalid
 from console.evictions import services as evictions
 from console.faults import services as faults
 from console.inventory.models import Gpu, Node
-from console.scheduling import observed
+from console.scheduling import observed, profiling
 from console.telemetry.models import NodeEvent
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ HANDLERS: Final[Mapping[EventKind, Handler]] = {
     EventKind.EVICTION_PROPOSED: evictions.agent_proposed,
     EventKind.EVICTION_FAILED: evictions.agent_failed,
     EventKind.GPU_FAULT: faults.agent_told,
+    EventKind.JOB_PROFILED: profiling.agent_measured,
 }
 
 

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from console.workloads import quantise
 
-# Of a job of which nothing is known: all of a card, and more memory than most need. Our choice.
+# Of a job of which nothing is known: all of a card, and as much memory as the smallest cards of a
+# data centre have free. Our choice.
 ASSUMED_PERCENT: Final = 100.0
-ASSUMED_MEMORY_BYTES: Final = 20 << 30
+ASSUMED_MEMORY_BYTES: Final = 12 << 30
 
 # What a measurement must be to be believed.
 LEAST_SAMPLES: Final = 3

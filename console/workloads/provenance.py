@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -21,17 +22,23 @@ _COPIED: Final = (
 def of_one_like(key: str, now: datetime) -> dict[str, Any] | None:
     """The columns of a profile that a job of this template measured, the newest that is not too
     old; None without any."""
-    if not key:
-        return None
+    return of_ones_like([key], now).get(key) if key else None
+
+
+def of_ones_like(keys: Collection[str], now: datetime) -> dict[str, dict[str, Any]]:
+    """The same for several templates; one query, none without any."""
+    if not keys:
+        return {}
     since = now - timedelta(days=settings.PROFILE_MAX_AGE_DAYS)
     measured = OfflineJob.objects.filter(
-        profile_key=key, profile_source=Source.MEASURED, profile_measured_at__gte=since
+        profile_key__in=keys, profile_source=Source.MEASURED, profile_measured_at__gte=since
     )
-    like = measured.order_by("-profile_measured_at").first()
-    if like is None:
-        return None
-    same = {name: getattr(like, name) for name in _COPIED}
-    return {**same, "profile_source": Source.HISTORY, "profile_why": f"on {like.name}"[:200]}
+    return {job.profile_key: _copied(job) for job in measured.order_by("profile_measured_at")}
+
+
+def _copied(job: OfflineJob) -> dict[str, Any]:
+    same = {name: getattr(job, name) for name in _COPIED}
+    return {**same, "profile_source": Source.HISTORY, "profile_why": f"on {job.name}"[:200]}
 
 
 def of_measurement(profile: Profile, gpu_model: str, where: str, now: datetime) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def test_a_measurement_that_cannot_be_is_refused(nonsense):
 
 
 def test_of_what_nobody_knows_the_worst_is_assumed():
-    assert conservative(None) == Profile(100, 100, 20 * GIB, 100)
+    assert conservative(None) == Profile(100, 100, 12 * GIB, 100)
     assert conservative(3 * GIB).memory_bytes == 3 * GIB
 
 
