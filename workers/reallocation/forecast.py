@@ -39,25 +39,21 @@ that few bins speak for is drawn towards that of the next shorter horizon, when 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float32]
-Ints: TypeAlias = NDArray[np.int64]
-
-BIN_S: Final = 300.0
-HOUR_S: Final = 3_600.0
-# Bins ahead: 5, 15, 30 and 60 minutes. A share must hold for about as long as a job is left alone.
-HORIZONS: Final = (1, 3, 6, 12)
-AHEAD: Final = max(HORIZONS)
-# How much of the past is looked at: a day of bins, four weeks of hours.
-BINS: Final = 288
-HOURS: Final = 24 * 28
-QUANTILE: Final = 0.95
+from console.forecasts.series import (
+    BINS,
+    HORIZONS,
+    KINDS,
+    QUANTILE,
+    Floats,
+    Forecast,
+    Ints,
+    Past,
+)
 
 # Weights of the newest bin, and what is left of a deviation after one. Chosen on the public trace
 # of make bench-forecast, which says what each is worth.
@@ -91,52 +87,7 @@ LEAST_TIMES: Final = 12
 # Nine tenths of normal residuals lie within twice their mean absolute value; of real ones fewer do.
 FACTOR: Final = 2.5
 
-KINDS: Final = ("none", "peak", "level", "peers", "daily", "weekly")
 _FIRST_MODEL: Final = KINDS.index("level")
-
-
-@dataclass(frozen=True)
-class Past:
-    """What n GPUs did, in percent, NaN where unknown, oldest first, float32.
-
-    `bins` [n, t]: means over `BIN_S`, the last has just ended. `hours` [n, k]: means over hours,
-    the last is the last whole one. `bin_hour` [t + AHEAD] and `hour_hour` [k] are the local hours
-    of the week (0 = Monday 0:00) of their middles, those of the bins ahead included. `peers` [n]
-    numbers the services; -1: has no peers.
-    """
-
-    bins: Floats
-    hours: Floats
-    bin_hour: Floats
-    hour_hour: Floats
-    peers: Ints
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Percent, float32 [n, len(HORIZONS)]; NaN where nothing is known. `kind` [n]: index in KINDS.
-
-    Of the means over the bins that are h ahead, one in twenty is expected above `high`.
-    """
-
-    middle: Floats
-    high: Floats
-    kind: NDArray[np.uint8]
-
-    @property
-    def peak(self) -> Floats:
-        """[n]: the highest that must be expected within the horizon."""
-        highest: Floats = np.max(self.high, axis=1)
-        return highest
-
-
-def hours_of_week(at_s: NDArray[np.float64], zone: tzinfo = UTC) -> Floats:
-    """Local hours since Monday 0:00 of Unix times, 0 ≤ h < 168; clocks that change are followed."""
-    return np.array([_hour_of_week(datetime.fromtimestamp(at, zone)) for at in at_s], np.float32)
-
-
-def _hour_of_week(at: datetime) -> float:
-    return at.weekday() * DAY + at.hour + at.minute / 60 + at.second / HOUR_S
 
 
 def forecast(past: Past) -> Forecast:
@@ -145,7 +96,7 @@ def forecast(past: Past) -> Forecast:
     made = np.stack([_made(y, season, fast) for season, fast in _models(past)])
     kind = _choose(y, made, past.peers)
     model = np.maximum(kind - _FIRST_MODEL, 0)
-    middle, high = _band(y, np.clip(made[model, np.arange(len(y))], 0.0, 100.0))
+    middle, high = band(y, np.clip(made[model, np.arange(len(y))], 0.0, 100.0))
     unknown = (kind < _FIRST_MODEL) | (np.isfinite(y).sum(axis=1) < LEAST_BINS)
     seen = np.isfinite(y[:, -SILENCE:]).any(axis=1)
     middle[unknown], high[unknown] = (one[unknown, None] for one in _seen(y[:, -SILENCE:]))
@@ -289,7 +240,7 @@ def _choose(y: Floats, made: Floats, peers: Ints) -> Ints:
     `peers` where there are some, else `level`, gives way only to one that is clearly better, and
     is taken where nothing could be judged yet.
     """
-    usable: NDArray[np.bool_] = np.isfinite(made[:, :, -1]).all(axis=2)
+    usable = np.isfinite(made[:, :, -1].sum(axis=2))
     error = np.where(usable, np.stack([_error_of(y, forecasts) for forecasts in made]), np.nan)
     pairs = np.arange(len(y))
     usual = np.where(_many(peers), KINDS.index("peers"), KINDS.index("level")) - _FIRST_MODEL
@@ -334,8 +285,11 @@ def _mean_over(values: Floats, least: int = 1) -> Floats:
 # --- the band -----------------------------------------------------------------------------
 
 
-def _band(y: Floats, made: Floats) -> tuple[Floats, Floats]:
-    """Middle and high [n, H] of the forecasts that were made last, of `made` [n, t, H]."""
+def band(y: Floats, made: Floats) -> tuple[Floats, Floats]:
+    """Middle and high [n, H] of the forecasts that were made last, of `made` [n, t, H].
+
+    `y` [n, t]: what came, percent, NaN where unknown.
+    """
     high = []
     factor = FACTOR
     for place, h in enumerate(HORIZONS):
