@@ -148,6 +148,7 @@ class Snapshot:
     `avoid`: this job was taken off this GPU not long ago. `restarts_left`: by pool, how many
     running jobs may still be moved away from its GPUs this hour; a pool not named: none.
     `team_room`: by team, how many more of its jobs may run; a team not named: any number.
+    `aging_per_hour`: what each hour of waiting adds to what a job is worth, in GPUs.
     """
 
     at: datetime
@@ -159,3 +160,4 @@ class Snapshot:
     moves_allowed: int = 0
     restarts_left: Mapping[str, int] = field(default_factory=dict)
     team_room: Mapping[str, int] = field(default_factory=dict)
+    aging_per_hour: float = 0.02
