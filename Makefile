@@ -4,7 +4,7 @@ PORT ?= 8000
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast thorough ml xcuda xcuda-built bench-xcuda bench-agent gpu-xcuda gpu-signals check docker-check lock clean
+.PHONY: help demo test test-fast thorough ml xcuda xcuda-built bench-xcuda bench-agent bench-forecast gpu-xcuda gpu-signals check docker-check lock clean
 .PHONY: demo-installed test-installed
 
 help: ## list the verbs
@@ -43,6 +43,9 @@ bench-xcuda: test-installed ## what xCUDA costs and what it holds, on the stand-
 
 bench-agent: test-installed ## what the agent costs and how soon it acts, on simulated GPUs
 	@$(BIN)/python -m tests.benchmarks.agent
+
+bench-forecast: test-installed ## how well the online load of the next hour is foretold (reads MUXFLOW_DATA)
+	@$(BIN)/python -m tests.benchmarks.forecast
 
 # Any Python 3.11 will do, best the one that has PyTorch; nothing is installed into it.
 gpu-xcuda: ## xCUDA on the real GPU of this machine (TRY=--stub: on the stand-in driver)
