@@ -96,6 +96,15 @@ EVICTION: Final[Mapping[str, Look]] = {
     "FAILED": Look("Failed", "overloaded", "triangle"),
 }
 
+# The moves of a round as one.
+PLAN: Final[Mapping[str, Look]] = {
+    "PROPOSED": Look("Waits for a decision", "busy", "half"),
+    "APPROVED": Look("Approved", "guarded", "tick"),
+    "REJECTED": Look("Rejected", "disabled", "barred"),
+    "EXPIRED": Look("Expired", "disabled", "hourglass"),
+    "SETTLED": Look("Decided one by one", "disabled", "arrows"),
+}
+
 FAULT: Final[Mapping[str, Look]] = {
     "RECOVERING": Look("Recovering", "overloaded", "triangle"),
     "RECOVERED": Look("Online is back", "healthy", "tick"),
@@ -135,6 +144,13 @@ RUN: Final[Mapping[str, Look]] = {
     "CANCELLED": Look("Cancelled", "disabled", "barred"),
 }
 
+VERSION: Final[Mapping[str, Look]] = {
+    "CANDIDATE": Look("Candidate", "starting", "ring"),
+    "ACTIVE": Look("In force", "healthy", "disc"),
+    "RETIRED": Look("Retired", "disabled", "hourglass"),
+    "REJECTED": Look("Not better", "disabled", "barred"),
+}
+
 ORIGIN: Final[Mapping[str, Look]] = {
     "emergency": Look("Emergency", "overloaded", "triangle"),
     "overload": Look("Overload", "overloaded", "triangle"),
@@ -163,9 +179,11 @@ LOOKS: Final[Mapping[str, Mapping[str, Look]]] = {
     "placement": PLACEMENT,
     "job": JOB,
     "eviction": EVICTION,
+    "plan": PLAN,
     "node": NODE,
     "mode": MODE,
     "run": RUN,
+    "version": VERSION,
     "origin": ORIGIN,
     "fault": FAULT,
     "side": SIDE,

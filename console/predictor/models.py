@@ -118,6 +118,16 @@ class PredictorVersion(models.Model):
     def __str__(self) -> str:
         return f"predictor v{self.number}"
 
+    @property
+    def word(self) -> str:
+        return f"Version {self.number}"
+
+    @property
+    def who(self) -> str:
+        """`by ortega`; "" for what the console did by itself."""
+        kind, _, name = self.changed_by.partition(":")
+        return f"by {name}" if kind == "user" else ""
+
 
 class DriftSample(models.Model):
     """How well what was in force did on what was observed since; no version: the estimate."""

@@ -7,12 +7,15 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from django.db.models import Count, Max
+from django.db.models import BooleanField, Case, Count, Max, When
 
 from console.predictor import drift, registry, scatter
 from console.predictor.models import DriftSample, Learning, PairObservation, PredictorVersion
 from console.runs.models import Run
+from console.runs.services import OPEN
 
+# The kind of the runs that train.
+KIND: Final = "training"
 CHARTED: Final = 120
 VERSIONS: Final = 30
 
@@ -90,8 +93,9 @@ class PredictorPage:
 
     @cached_property
     def versions(self) -> list[PredictorVersion]:
-        rows = PredictorVersion.objects.defer("data").select_related("replaced")
-        return list(rows[:VERSIONS])
+        """The newest, each with `has_data`: whether it still can be put in force."""
+        has_data = Case(When(data=b"", then=False), default=True, output_field=BooleanField())
+        return list(PredictorVersion.objects.defer("data").annotate(has_data=has_data)[:VERSIONS])
 
     @cached_property
     def shown(self) -> PredictorVersion | None:
@@ -144,6 +148,12 @@ class PredictorPage:
         return held_out_mae(self.active) if self.active else None
 
     @property
+    def analytic_mae(self) -> float | None:
+        """On the same hold-out."""
+        found: float | None = self.report.get("overall", {}).get("analytic", {}).get("mae")
+        return found
+
+    @property
     def drift_from(self) -> float | None:
         return None if self.held_out_mae is None else drift.threshold(self.held_out_mae)
 
@@ -193,6 +203,10 @@ class PredictorPage:
         return PairObservation.objects.values("service", "family").distinct().count()
 
     @cached_property
-    def runs(self) -> list[Run]:
-        rows = Run.objects.filter(kind="training").select_related("started_by")
-        return list(rows.order_by("-created_at")[:5])
+    def last_run(self) -> Run | None:
+        rows = Run.objects.filter(kind=KIND).select_related("started_by")
+        return rows.order_by("-created_at").first()
+
+    @property
+    def is_learning(self) -> bool:
+        return self.last_run is not None and self.last_run.state in OPEN

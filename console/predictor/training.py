@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -19,11 +19,10 @@ from console.accounts.models import User
 from console.errors import Invalid, MuxFlowError, Refused
 from console.predictor import exchange, queries, registry, schedule
 from console.predictor.models import PairObservation, PredictorVersion
+from console.predictor.queries import KIND
 from console.predictor.schedule import Cause, Facts
 from console.runs import services as runs
 from console.runs.models import Run
-
-KIND: Final = "training"
 
 # Fraction done and a sentence; False: stop.
 Progress = Callable[[float, str], bool]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -18,7 +18,7 @@ from console.errors import Invalid
 from console.pages import act, dialog, reason_of
 from console.predictor import exchange, imports, registry, schedule, training
 from console.predictor.models import PairObservation, PredictorVersion
-from console.predictor.queries import PredictorPage
+from console.predictor.queries import KIND, PredictorPage
 from console.predictor.schedule import Cause
 from console.runs import services as runs
 from console.runs.models import Run
@@ -33,11 +33,12 @@ REASONS: Final = [
 @require_GET
 def predictor(request: SreRequest) -> HttpResponse:
     access.require(request.user, Role.VIEWER)
-    page = PredictorPage()
-    context: dict[str, Any] = {"page": page, "closed": _closed(request)}
-    if request.htmx and request.htmx.target == "learning":
-        return render(request, "predictor/_learning.html", context | {"why_not": _why_not(page)})
-    return render(request, "predictor/predictor.html", context | {"why_not": _why_not(page)})
+    page, asks_how_far = PredictorPage(), request.htmx.target == "learning"
+    if asks_how_far and not page.is_learning:
+        return HttpResponse(headers={"HX-Refresh": "true"})  # all figures may have changed
+    context = {"page": page, "closed": _closed(request), "why_not": _why_not(page)}
+    template = "predictor/_learning.html" if asks_how_far else "predictor/predictor.html"
+    return render(request, template, context)
 
 
 def _closed(request: SreRequest) -> str:
@@ -68,7 +69,7 @@ def retrain(request: SreRequest) -> HttpResponse:
 def stop(request: SreRequest) -> HttpResponse:
     """Stop the training that is under way."""
     registry.require_engineer(request.user)
-    run = get_object_or_404(Run, kind=training.KIND, state__in=runs.OPEN)
+    run = get_object_or_404(Run, kind=KIND, state__in=runs.OPEN)
     return act(
         request,
         lambda: runs.cancel(run, request.user, timezone.now()),
