@@ -30,7 +30,7 @@ from console.audit.services import agent, record, system
 from console.errors import SomebodyWasFirst
 from console.evictions.models import Eviction
 from console.inventory import nodes
-from console.inventory.models import Gpu, Node, Pool
+from console.inventory.models import Gpu, Node
 from console.policies import services as policies
 from console.scheduling import avoid, budgets, hosts, jobs, lifecycle, placing
 from console.scheduling.free_gpus import Free, Room, Wanting, choose
@@ -113,7 +113,6 @@ def _place(
 
 def _placement(job: OfflineJob, gpu: Gpu, now: datetime) -> Placement:
     """With all of the card: there is nobody to leave room for."""
-    reserve_percent = policies.rules_for(gpu.node.pool).memory_reserve_percent
     return Placement(
         id=uuid7(),
         job=job,
@@ -122,9 +121,7 @@ def _placement(job: OfflineJob, gpu: Gpu, now: datetime) -> Placement:
         state_since=now,
         created_at=now,
         sm_share_percent=WHOLE_PERCENT,
-        memory_quota_bytes=_quota_bytes(
-            gpu, policies.rules_for(gpu.node.pool).memory_reserve_percent
-        ),
+        memory_quota_bytes=_quota_bytes(gpu),
         resume_work_s=job.saved_work_s,
         work_done_s=job.saved_work_s,
     )
@@ -188,24 +185,19 @@ def _is_empty(sample: LiveGpu | None) -> bool:
 
 
 def _free_facts(free: Sequence[Gpu]) -> list[Free]:
-    reserve = {pool: policies.rules_for(pool).memory_reserve_percent for pool in _pools(free)}
     left = _left(free)
     return [
         Free(
             gpu.pk,
             gpu.model,
             gpu.node.pool.name,
-            _quota_bytes(gpu, reserve[gpu.node.pool]),
+            _quota_bytes(gpu),
             frozenset(f"{key}={value}" for key, value in (gpu.node.labels | gpu.labels).items()),
             left[gpu.pk].cpu_cores,
             left[gpu.pk].memory_bytes,
         )
         for gpu in free
     ]
-
-
-def _pools(gpus: Iterable[Gpu]) -> set[Pool]:
-    return {gpu.node.pool for gpu in gpus}
 
 
 def _left(free: Iterable[Gpu]) -> Mapping[int, hosts.Host]:
@@ -217,7 +209,8 @@ def _left(free: Iterable[Gpu]) -> Mapping[int, hosts.Host]:
     return hosts.left(gpus, guests)
 
 
-def _quota_bytes(gpu: Gpu, reserve_percent: float) -> int:
+def _quota_bytes(gpu: Gpu) -> int:
+    reserve_percent = policies.rules_for(gpu.node.pool).memory_reserve_percent
     return int(gpu.memory_bytes * (1 - reserve_percent / 100))
 
 
