@@ -40,6 +40,7 @@ PERIODS: Final = (
     (doorbell.TICK_EVICTIONS, 1),
     (nodes.SWEEP_NODES, 2),
     (doorbell.TICK_PROFILING, 2),
+    (profiling.WATCH_SERVICES, settings.SERVICE_PROFILE_PERIOD_S),
     (doorbell.SEAL_AUDIT, 5),
     (doorbell.RUN_IMPORT, 10),
     (prediction.OBSERVE_PAIRS, settings.OBSERVE_PERIOD_S),

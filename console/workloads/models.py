@@ -70,7 +70,8 @@ class OnlineInstance(models.Model):
 
 
 class ServiceProfile(Footprint):
-    """What an instance of a service uses on one GPU model, as measured there: the 95th percentile.
+    """What an instance of a service uses on one GPU model, as measured there: the 95th percentile,
+    of memory the most.
 
     `counts` are the samples it is taken of, by signal and bin (`workloads.digest`), the older the
     less they count. `since` is the first, `measured_at` the last of them.

@@ -99,7 +99,7 @@ def test_what_no_source_reads_is_taken_at_its_upper_bound():
     ],
 )
 def test_a_measurement_that_cannot_be_is_refused(nonsense):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"."):
         measured({**TOLD, **nonsense}, CARD)
 
 
