@@ -12,7 +12,6 @@ from console.workloads import service_profiles
 from console.workloads.queries import live
 from workers.tasks.register import task_alone
 
-
 WATCH_SERVICES: Final = "telemetry.watch_services"
 
 
