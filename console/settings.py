@@ -54,6 +54,7 @@ INSTALLED_APPS = [
     "console.workloads",
     "console.policies",
     "console.scheduling",
+    "console.forecasts",
     "console.evictions",
     "console.faults",
     "console.telemetry",
@@ -210,6 +211,7 @@ SPECTACULAR_SETTINGS = {
 ROUND_PERIOD_S = env_int("MUXFLOW_ROUND_PERIOD_S", 60)
 REALLOCATION_PERIOD_S = env_int("MUXFLOW_REALLOCATION_PERIOD_S", 60)
 FLEET_SAMPLE_PERIOD_S = env_int("MUXFLOW_FLEET_SAMPLE_PERIOD_S", 10)
+FORECAST_PERIOD_S = env_int("MUXFLOW_FORECAST_PERIOD_S", 30)
 OBSERVE_PERIOD_S = env_int("MUXFLOW_OBSERVE_PERIOD_S", 10)
 OBSERVATION_WINDOW_S = env_int("MUXFLOW_OBSERVATION_WINDOW_S", 60)
 WATCH_PREDICTOR_PERIOD_S = env_int("MUXFLOW_WATCH_PREDICTOR_PERIOD_S", 300)

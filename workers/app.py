@@ -23,6 +23,7 @@ from workers import watchdog  # noqa: E402
 from workers.tasks import (  # noqa: E402, F401  (importing a module registers its tasks)
     audit,
     evictions,
+    forecast,
     imports,
     matching,
     nodes,
@@ -37,6 +38,7 @@ PERIODS: Final = (
     (doorbell.RUN_ROUND, settings.ROUND_PERIOD_S),
     (reallocation.REALLOCATE, settings.REALLOCATION_PERIOD_S),
     (telemetry.SAMPLE_FLEET, settings.FLEET_SAMPLE_PERIOD_S),
+    (forecast.LOOK, settings.FORECAST_PERIOD_S),
     (doorbell.TICK_EVICTIONS, 1),
     (nodes.SWEEP_NODES, 2),
     (doorbell.TICK_PROFILING, 2),

@@ -29,6 +29,10 @@ QUANTILE: Final = 0.95
 # What a forecast rests on, from nothing at all to the same hour of the week.
 KINDS: Final = ("none", "peak", "level", "peers", "daily", "weekly")
 
+_WEEK_HOURS: Final = 7 * 24
+# Unix time began on a Thursday.
+_EPOCH_HOUR: Final = 3 * 24
+
 
 @dataclass(frozen=True)
 class Past:
@@ -61,6 +65,8 @@ class Forecast:
 
 def hours_of_week(at_s: NDArray[np.float64], zone: tzinfo = UTC) -> Floats:
     """Local hours since Monday 0:00 of Unix times, 0 ≤ h < 168; clocks that change are followed."""
+    if zone is UTC:
+        return ((at_s / HOUR_S + _EPOCH_HOUR) % _WEEK_HOURS).astype(np.float32)
     return np.array([_hour_of_week(datetime.fromtimestamp(at, zone)) for at in at_s], np.float32)
 
 

@@ -1,6 +1,7 @@
-"""The online SM activity that the next minutes must expect: the recent peak of each GPU.
+"""The online SM activity that a share must complement: the forecast, over the recent peak.
 
-Live state: one packed value in Redis. Without it a peak is the activity of this moment.
+The recent peak is live state: one packed value in Redis. Without it a peak is the activity of this
+moment; without a forecast (`console.forecasts.outlook`) the recent peak alone counts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Final
 import msgspec
 import redis
 from django.conf import settings
+
+from console.forecasts import outlook
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +35,12 @@ _decoder: Final = msgspec.msgpack.Decoder(Peaks)
 
 
 def expected(percent_now: Mapping[int, float], at: float) -> dict[int, float]:
-    """The online SM activity that the placement horizon must expect, by GPU id, in percent.
+    """The online SM activity that the next hour must expect, by GPU id, in percent.
 
     The upper quantile of the forecast, and never less than the recent peak. Never raises.
     """
-    return note(percent_now, at)
+    recent, foretold = note(percent_now, at), outlook.peaks()
+    return {gpu_id: max(peak, foretold.get(gpu_id, peak)) for gpu_id, peak in recent.items()}
 
 
 def note(percent_now: Mapping[int, float], at: float) -> dict[int, float]:

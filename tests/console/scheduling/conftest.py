@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from console.forecasts import outlook
 from console.scheduling import peaks
 from console.telemetry import live_store
 from console.telemetry.latest import LiveGpu
@@ -15,4 +16,5 @@ def grid(monkeypatch):
     samples: dict[int, LiveGpu] = {}
     monkeypatch.setattr(live_store, "read", lambda: samples)
     monkeypatch.setattr(peaks, "note", lambda percent_now, at: dict(percent_now))
+    monkeypatch.setattr(outlook, "peaks", dict)
     return samples
