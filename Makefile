@@ -4,16 +4,16 @@ PORT ?= 8000
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast thorough ml xcuda xcuda-built bench-xcuda bench-agent bench-forecast gpu-xcuda gpu-signals check docker-check lock clean
+.PHONY: help demo test test-fast thorough ml xcuda xcuda-built matching matching-built bench-matching bench-xcuda bench-agent bench-forecast gpu-xcuda gpu-signals check docker-check lock clean
 .PHONY: demo-installed test-installed
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: demo-installed xcuda-built ## run a whole simulated cluster on http://127.0.0.1:8000 (PORT=8001: another port)
+demo: demo-installed xcuda-built matching-built ## run a whole simulated cluster on http://127.0.0.1:8000 (PORT=8001: another port)
 	@MUXFLOW_DEMO=1 MUXFLOW_VAR_DIR=var/demo PORT=$(PORT) exec $(BIN)/python manage.py demo
 
-test: test-installed xcuda-built ## the whole suite on real PostgreSQL, Redis and Chromium
+test: test-installed xcuda-built matching-built ## the whole suite on real PostgreSQL, Redis and Chromium
 	@$(BIN)/python -m tests
 
 test-fast: test-installed ## the unit tests, in under a minute
@@ -40,6 +40,12 @@ xcuda: ## build libxcuda.so, the stand-in driver and the tools into build/xcuda
 
 bench-xcuda: test-installed ## what xCUDA costs and what it holds, on the stand-in driver
 	@$(BIN)/python -m tests.benchmarks.xcuda
+
+matching: ## build libmuxmatch.so, the fast solver of the matching, into build/matching
+	@$(MAKE) --no-print-directory -C workers/matching/native
+
+bench-matching: test-installed matching-built ## what a round costs at 20,000 GPUs, proven, beside scipy and greed
+	@$(BIN)/python -m tests.benchmarks.matching
 
 bench-agent: test-installed ## what the agent costs and how soon it acts, on simulated GPUs
 	@$(BIN)/python -m tests.benchmarks.agent
@@ -78,13 +84,18 @@ clean: ## remove all that the above have made
 	rm -rf *.egg-info agents/*.egg-info agents/build
 	find agents console requirements tests workers -name __pycache__ -prune -exec rm -rf {} +
 
-# Whatever does not run xCUDA itself does without it, so a machine without a compiler is no failure.
+# Whatever does not run xCUDA itself does without it, and the matching has another solver, so a
+# machine without a compiler is no failure.
 COMPILER := $(if $(filter default,$(origin CC)),gcc,$(CC))
-xcuda-built:
+xcuda-built: NAME := xCUDA
+xcuda-built: FOLDER := agents/xcuda
+matching-built: NAME := The fast solver of the matching
+matching-built: FOLDER := workers/matching/native
+xcuda-built matching-built:
 	@if ! echo '#include <stdlib.h>' | $(COMPILER) -E - >/dev/null 2>&1; then \
-	    echo 'xCUDA is left out: no C compiler here (Debian, Ubuntu: apt install gcc libc6-dev).'; \
-	elif ! $(MAKE) --silent --no-print-directory --jobs=2 -C agents/xcuda; then \
-	    echo 'xCUDA is left out: it could not be built, for the reason above.'; \
+	    echo '$(NAME) is left out: no C compiler here (Debian, Ubuntu: apt install gcc libc6-dev).'; \
+	elif ! $(MAKE) --silent --no-print-directory --jobs=2 -C $(FOLDER); then \
+	    echo '$(NAME) is left out: it could not be built, for the reason above.'; \
 	fi
 
 demo-installed test-installed: %-installed:

@@ -1,5 +1,10 @@
 # The Celery processes: rounds, shares, sweeps (worker) and their clock (beat). Build from the root:
 #   docker build --file docker/worker.Dockerfile --tag muxflow-worker .
+FROM gcc:12-bookworm AS solver
+WORKDIR /source
+COPY workers/matching/native workers/matching/native
+RUN make -C workers/matching/native OUT=/built
+
 FROM python:3.11-slim-bookworm AS packages
 WORKDIR /source
 COPY requirements/worker.txt requirements.txt
@@ -18,6 +23,7 @@ COPY templates templates
 COPY agents agents
 COPY console console
 COPY workers workers
+COPY --from=solver /built/libmuxmatch.so build/matching/
 USER 10001
 HEALTHCHECK --interval=30s --timeout=10s --start-period=20s CMD \
     ["sh", "-c", "celery --app workers.app inspect ping --destination celery@$HOSTNAME"]

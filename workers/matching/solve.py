@@ -15,6 +15,7 @@ import numpy as np
 from workers.matching import portable
 from workers.matching.components import Component, split
 from workers.matching.market import Ints, Market, Solution
+from workers.matching.native import library
 
 
 def assign(
@@ -36,7 +37,10 @@ def assign(
 
 
 def _assign(market: Market, price: Ints | None, ends: float | None) -> Solution:
-    return portable.assign(market, price, ends)
+    solver = library.built()
+    if solver is None or market.worth.shape[1] > library.MOST_CLASSES:
+        return portable.assign(market, price, ends)
+    return solver.assign(market, price, ends)
 
 
 def _joined(market: Market, solved: Sequence[tuple[Component, Solution]]) -> Solution:
