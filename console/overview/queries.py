@@ -191,7 +191,8 @@ class LastRound:
 
 def last_round() -> LastRound | None:
     """One query."""
-    row = Round.objects.exclude(state=Round.State.RUNNING).order_by("-started_at").first()
+    ended = Round.objects.filter(state__in=(Round.State.DONE, Round.State.FAILED))
+    row = ended.order_by("-started_at").first()
     if row is None:
         return None
     return LastRound(

@@ -60,9 +60,15 @@ def ages() -> list[tuple[str, datetime | None]]:
         ("Newest word of a node", heard["newest"]),
         ("Oldest of the connected nodes", heard["oldest"]),
         ("Last sample of the fleet", FleetSample.objects.aggregate(at=Max("at"))["at"]),
-        ("Last round", Round.objects.aggregate(at=Max("started_at"))["at"]),
+        ("Last round", _last_round()),
         ("Last sealed audit entry", sealed.at if sealed else None),
     ]
+
+
+def _last_round() -> datetime | None:
+    begun = Round.objects.exclude(state=Round.State.SKIPPED)
+    newest: datetime | None = begun.aggregate(at=Max("started_at"))["at"]
+    return newest
 
 
 def unsealed() -> int:

@@ -7,5 +7,6 @@ from console.scheduling import api
 router = SimpleRouter()
 router.register("rounds", api.RoundViewSet)
 router.register("placements", api.PlacementViewSet)
+router.register("avoids", api.AvoidViewSet)
 
 urlpatterns = router.urls

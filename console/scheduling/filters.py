@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 
 from agents.wire.names import PlacementState
 from console.lists import Filter, IdFilter
-from console.scheduling.models import Decision, Placement, Round
+from console.scheduling.models import AvoidEntry, Decision, Placement, Round
 
 
 class RoundFilter(Filter):
@@ -39,6 +39,15 @@ class DecisionFilter(Filter):
 
     def on_gpu(self, rows: QuerySet[Decision], name: str, value: int) -> QuerySet[Decision]:
         return rows.filter(Q(gpu=value) | Q(from_gpu=value))
+
+
+class AvoidFilter(Filter):
+    job = filters.UUIDFilter(field_name="job_id")
+    gpu = IdFilter(field_name="gpu_id")
+
+    class Meta:
+        model = AvoidEntry
+        fields = ("job", "gpu")
 
 
 class PlacementFilter(Filter):

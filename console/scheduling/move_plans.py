@@ -143,7 +143,7 @@ def approve(
     Raises PermissionDenied, Refused when a node does not answer, SomebodyWasFirst, and Invalid
     when nothing would be left.
     """
-    plan, moves = _load(round_id, user)
+    plan, moves = _load(round_id, user, now)
     left_out = chained(moves, frozenset(struck))
     going = [move for move in moves if move.pk not in left_out]
     if not going:
@@ -158,7 +158,7 @@ def approve(
 
 def reject(round_id: int, user: User, reason: str, now: datetime) -> MovePlan:
     """All jobs whose move waits stay where they are. Raises as `approve` does."""
-    plan, moves = _load(round_id, user)
+    plan, moves = _load(round_id, user, now)
     with transaction.atomic():
         _decide(plan, PlanEvent.REJECT, user, reason, now)
         for move in moves:
@@ -178,13 +178,18 @@ def _chain(move: Eviction) -> object:
     return move.evidence.get("chain", move.pk)
 
 
-def _load(round_id: int, user: User) -> tuple[MovePlan, list[Eviction]]:
-    """The plan and its moves that wait. Raises PermissionDenied unless `user` may decide all."""
+def _load(round_id: int, user: User, now: datetime) -> tuple[MovePlan, list[Eviction]]:
+    """The plan and its moves that wait.
+
+    Raises PermissionDenied unless `user` may decide all, SomebodyWasFirst when it is decided.
+    """
     plan = MovePlan.objects.select_related("round", "decided_by").get(pk=round_id)
     rows = Eviction.objects.filter(round=round_id, origin=Origin.MOVE)
     moves = list(rows.select_related(*eviction_queries.WITH_ALL).order_by("pk"))
     for pool in {move.gpu.node.pool for move in moves}:
         access.require(user, Role.APPROVER, pool)
+    if plan.state != PlanState.PROPOSED:
+        raise SomebodyWasFirst(story(plan, now))
     return plan, [move for move in moves if move.state == lifecycle.State.PROPOSED]
 
 
@@ -236,8 +241,6 @@ def _settle(plan: MovePlan, now: datetime) -> bool:
 def _step(plan: MovePlan, event: PlanEvent, actor: Actor, now: datetime, **fields: Any) -> None:
     """Compare-and-set with its audit entry. Raises SomebodyWasFirst."""
     before = PlanState(plan.state)
-    if before is not PlanState.PROPOSED:
-        raise SomebodyWasFirst(story(plan, now))
     after = next_plan_state(before, event, str(plan), story(plan, now))
     fields |= {"state": after, "state_since": now}
     if not MovePlan.objects.filter(pk=plan.pk, state=before).update(**fields):

@@ -8,12 +8,15 @@ from functools import cached_property
 from typing import Any, Final
 
 from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
 
 from console.accounts import access
 from console.accounts.models import Role, User
 from console.evictions.models import Eviction
-from console.scheduling.models import Decision, Round
+from console.scheduling import move_plans
+from console.scheduling.models import Decision, MovePlan, Round
 from console.scheduling.plan import WORDS, Code
+from console.scheduling.plan_page import PlanPage
 from console.workloads.models import OfflineJob
 from console.workloads.queries import jobs_in_sight
 
@@ -183,11 +186,29 @@ class RoundPage:
     def moves(self) -> list[Eviction]:
         """The proposals of this round, with what became of them."""
         rows = Eviction.objects.filter(round=self.round).select_related(
-            "placement__job", "gpu__node", "to_gpu__node"
+            "placement__job", "gpu__node__pool", "to_gpu__node"
         )
         if not access.sees_all(self.user):
             rows = rows.filter(gpu__node__pool__in=access.pools_for(self.user, Role.VIEWER))
         return list(rows.order_by("pk"))
+
+    @cached_property
+    def plan(self) -> PlanPage | None:
+        """Its moves as one; None when it proposed none."""
+        plan = MovePlan.objects.select_related("decided_by").filter(round=self.round).first()
+        if plan is None:
+            return None
+        hidden = Eviction.objects.filter(round=self.round).count() - len(self.moves)
+        return PlanPage(plan, self.moves, hidden, self.user)
+
+    @property
+    def plan_story(self) -> str:
+        return move_plans.story(self.plan.plan, timezone.now()) if self.plan else ""
+
+    @property
+    def certified_ms(self) -> float | None:
+        seconds = self.round.certified_s
+        return None if seconds is None else 1_000 * seconds
 
     @property
     def phases(self) -> list[Phase]:

@@ -57,6 +57,7 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
         moves_allowed=sum(left.values()),
         restarts_left=left,
         team_room=budgets.team_room(),
+        aging_per_hour=max((body.aging_per_hour for body in bodies.values()), default=0.0),
     )
 
 

@@ -17,17 +17,24 @@ from console.templatetags import muxflow
 SENTENCE = {"td": {"class": "sentence"}}
 
 
+class CountColumn(tables.Column):  # type: ignore[misc]
+    """How many; nothing for a round that did not look."""
+
+    def render(self, value: int, record: Round) -> str:
+        return "" if record.state == Round.State.SKIPPED else figures.quantity(value)
+
+
 class RoundTable(Table):
     pk = tables.Column(verbose_name="Round")
     state = tables.Column(verbose_name="Result", orderable=False)
     started_at = tables.Column(verbose_name="Began", attrs=NUMBER)
     kind = tables.Column(attrs=WIDE)
-    gpus = tables.Column(verbose_name="GPUs", attrs=WIDE_NUMBER)
-    jobs = tables.Column(attrs=WIDE_NUMBER)
-    placed = tables.Column(attrs=NUMBER)
-    kept = tables.Column(attrs=WIDE_NUMBER)
-    moves = tables.Column(attrs=WIDE_NUMBER)
-    waiting = tables.Column(verbose_name="Wait", attrs=NUMBER)
+    gpus = CountColumn(verbose_name="GPUs", attrs=WIDE_NUMBER)
+    jobs = CountColumn(attrs=WIDE_NUMBER)
+    placed = CountColumn(attrs=NUMBER)
+    kept = CountColumn(attrs=WIDE_NUMBER)
+    moves = CountColumn(attrs=WIDE_NUMBER)
+    waiting = CountColumn(verbose_name="Wait", attrs=NUMBER)
     predicted_gpus = tables.Column(verbose_name="Predicted, GPUs", attrs=WIDE_NUMBER)
     gain = tables.Column(
         verbose_name="Gain in worth", accessor="pk", attrs=WIDE_NUMBER, orderable=False
@@ -36,12 +43,17 @@ class RoundTable(Table):
 
     class Meta:
         order_by = "-started_at"
+        row_attrs = {"class": lambda record: "faint" if record.state == "SKIPPED" else ""}
 
     def render_pk(self, record: Round) -> SafeString:
         return format_html('<a href="{}">{}</a>', reverse("round", args=[record.pk]), record.pk)
 
     def render_state(self, record: Round) -> SafeString:
-        return outcome(record)
+        if record.state != Round.State.SKIPPED:
+            return outcome(record)
+        return format_html(
+            '{}<br><span class="qq s">{}</span>', outcome(record), record.skipped_why
+        )
 
     def render_started_at(self, record: Round) -> SafeString:
         return muxflow.ago(record.started_at)
@@ -65,6 +77,10 @@ def outcome(round: Round) -> SafeString:
     """How a round ended, in a word: a result without proof is not called optimal."""
     if round.state == Round.State.RUNNING:
         return muxflow.tone("guarded", "Deciding", "arrows")
+    if round.state == Round.State.SKIPPED:
+        return muxflow.tone("disabled", "Skipped", "dash")
+    if round.late:
+        return muxflow.tone("busy", "Out of time", "hourglass")
     if round.state == Round.State.FAILED:
         return muxflow.tone("overloaded", "Failed", "triangle")
     if queries.is_optimal(round):
@@ -76,8 +92,9 @@ class DecisionTable(Table):
     job = tables.Column(accessor="job__name", verbose_name="Job")
     gpu = tables.Column(accessor="gpu__node__name", verbose_name="GPU", order_by=("gpu",))
     sm_share_percent = tables.Column(verbose_name="SM share", attrs=WIDE_NUMBER)
-    predicted_throughput = tables.Column(verbose_name="Speed", attrs=WIDE_NUMBER)
-    predicted_online_slowdown = tables.Column(verbose_name="Online", attrs=WIDE_NUMBER)
+    predicted_throughput = tables.Column(verbose_name="Speed, 90 %", attrs=WIDE_NUMBER)
+    predicted_online_slowdown = tables.Column(verbose_name="Online, 90 %", attrs=WIDE_NUMBER)
+    price = tables.Column(verbose_name="Price, GPUs", attrs=WIDE_NUMBER)
     code = tables.Column(verbose_name="Reason", attrs=WIDE)
     why = tables.Column(verbose_name="Why", orderable=False, attrs=SENTENCE)
 
@@ -94,24 +111,45 @@ class DecisionTable(Table):
     def render_sm_share_percent(self, value: float) -> str:
         return muxflow.percent(value)
 
-    def render_predicted_throughput(self, value: float) -> str:
-        return muxflow.estimate(value * 100, "%")
+    def render_predicted_throughput(self, value: float, record: Decision) -> SafeString:
+        low, high = record.throughput_low, record.throughput_high
+        return _with_interval(muxflow.estimate(value * 100, "%"), low, high, 0.0)
 
-    def render_predicted_online_slowdown(self, value: float) -> str:
-        return f"\u2248 {figures.signed((value - 1) * 100, '%', 0)}"
+    def render_predicted_online_slowdown(self, value: float, record: Decision) -> SafeString:
+        text = f"\u2248 {figures.signed((value - 1) * 100, '%', 0)}"
+        return _with_interval(text, record.slowdown_low, record.slowdown_high, 1.0)
+
+    def render_price(self, value: float) -> str:
+        return figures.quantity(value, "", 2)
+
+    def render_why(self, value: str, record: Decision) -> SafeString:
+        """With what makes the prediction less sure than usual."""
+        if not record.flags:
+            return format_html("{}", value)
+        said = muxflow.tone("busy", "Out of the range of what was learned", "half")
+        return format_html("{} {}: {}.", value, said, ", ".join(record.flags))
 
     def render_code(self, value: str) -> str:
         return WORDS[Code(value)] if value in set(Code) else value
 
 
+_OF_PAIRS = ("sm_share_percent", "predicted_throughput", "predicted_online_slowdown", "price")
 # What a table of decisions of one kind has nothing to say about.
 WITHOUT = {
     "placed": ("code",),
-    "kept": ("predicted_online_slowdown",),
-    "moves": ("sm_share_percent", "predicted_online_slowdown", "code"),
-    "waiting": ("gpu", "sm_share_percent", "predicted_throughput", "predicted_online_slowdown"),
-    "unused": ("job", "sm_share_percent", "predicted_throughput", "predicted_online_slowdown"),
+    "kept": ("price",),
+    "moves": ("sm_share_percent", "price", "code"),
+    "waiting": ("gpu", *_OF_PAIRS),
+    "unused": ("job", *_OF_PAIRS),
 }
+
+
+def _with_interval(text: str, low: float | None, high: float | None, zero: float) -> SafeString:
+    """The estimate, and under it the ends of its interval in percent above `zero`."""
+    if low is None or high is None:
+        return format_html("{}", text)
+    ends = [figures.quantity((end - zero) * 100) for end in (low, high)]
+    return format_html('{}<br><span class="qq xs">{} to {}\u00a0%</span>', text, *ends)
 
 
 def _gpu_link(gpu_id: int | None, name: str) -> SafeString:

@@ -7,4 +7,5 @@ from console.scheduling import views
 urlpatterns = [
     path("rounds/", views.rounds, name="rounds"),
     path("rounds/<int:pk>/", views.round, name="round"),
+    path("rounds/<int:pk>/plan/", views.plan_decide, name="plan_decide"),
 ]

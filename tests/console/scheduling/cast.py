@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from console.inventory.models import Gpu, Node, Pool
 from console.policies import services as policies
 from console.scheduling.calls import Call
 from console.scheduling.models import Placement, Round
-from console.scheduling.plan import Plan
+from console.scheduling.plan import Move, Plan
 from console.scheduling.rounds import run_round
 from console.scheduling.snapshot import Snapshot
 from console.telemetry.latest import LiveGpu
@@ -85,6 +85,27 @@ def a_round(
 
 def nothing_decided(snapshot: Snapshot) -> Plan:
     return Plan((), (), (), 0.0, 0.0, 0.0, 0, {}, {})
+
+
+def a_move(placement: Placement, to: Gpu, chain: int = 0, gain: float = 0.2) -> Move:
+    evidence = {"gain": gain, "cost_work_s": 60.0, "pays_back_s": 300.0, "throughput_now": 0.3}
+    return Move(
+        placement_id=placement.pk,
+        job_id=placement.job_id,
+        from_gpu_id=placement.gpu_id,
+        to_gpu_id=to.pk,
+        gain=gain,
+        cost_work_s=60.0,
+        pays_back_s=300.0,
+        why="It runs faster there.",
+        evidence=evidence,
+        chain=chain,
+    )
+
+
+def moving(*moves: Move):
+    """What decides on these moves and nothing else."""
+    return lambda snapshot: replace(nothing_decided(snapshot), moves=moves)
 
 
 def a_status(node: Node, *placements: PlacementStatus, gpus: Any = (), **values: Any) -> Status:

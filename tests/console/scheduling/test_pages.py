@@ -6,7 +6,7 @@ import pytest
 
 from console.accounts.models import Role
 from console.evictions.models import Eviction
-from console.scheduling.models import Decision, Placement, Round
+from console.scheduling.models import Decision, MovePlan, Placement, Round
 from tests.console.accounts.cast import a_user
 from tests.console.inventory.cast import GIB, NOW, a_pool
 from tests.console.scheduling.cast import a_round, a_running, a_waiting_job, live, sharing_gpus
@@ -80,6 +80,7 @@ def test_a_list_is_searched_by_job_and_by_node(reader, decided):
 def test_moves_stand_first_with_what_became_of_them(reader, decided):
     placement = Placement.objects.get(job__name="runs")
     facts = {"gain": 0.21, "cost_work_s": 240, "pays_back_s": 1_140}
+    MovePlan.objects.create(round=decided, state="SETTLED", state_since=NOW, proposed_at=NOW)
     Eviction.objects.create(
         placement=placement,
         gpu=placement.gpu,
