@@ -13,7 +13,8 @@ help: ## list the verbs
 demo: demo-installed xcuda-built matching-built ## run a whole simulated cluster on http://127.0.0.1:8000 (PORT=8001: another port)
 	@MUXFLOW_DEMO=1 MUXFLOW_VAR_DIR=var/demo PORT=$(PORT) exec $(BIN)/python manage.py demo
 
-test: test-installed xcuda-built matching-built ## the whole suite on real PostgreSQL, Redis and Chromium
+# Where nothing may be skipped, the tests of learning are not either.
+test: test-installed xcuda-built matching-built $(if $(filter true,$(CI)),ml) ## the whole suite on real PostgreSQL, Redis and Chromium
 	@$(BIN)/python -m tests
 
 test-fast: test-installed ## the unit tests, in under a minute
@@ -61,8 +62,9 @@ gpu-xcuda: ## xCUDA on the real GPU of this machine (TRY=--stub: on the stand-in
 gpu-signals: ## every signal of the real GPU of this machine, MPS, and who is on it (TRY=--stub)
 	@$(PYTHON) -m tests.gpu --signals $(TRY)
 
-ml: test-installed ## add PyTorch, for a trained predictor: this version has none yet
-	$(BIN)/python -m pip install -r requirements/ml.txt
+# By pip alone: the wheel that fits differs by machine, so it has no hash and is in no lock.
+ml: test-installed ## add PyTorch, so that workers here learn predictors from what they observe
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/ml.txt
 
 # Each lock is held to the versions of the largest, so that all of them name the same ones.
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

@@ -14,7 +14,7 @@ SIZE: Final = 320.0
 LEFT: Final = 34.0
 BOTTOM: Final = 26.0
 TICK: Final = 0.2
-MARGIN: Final = 8.0
+MARGIN: Final = 16.0
 
 
 @dataclass(frozen=True)
