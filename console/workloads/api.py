@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Prefetch, QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, status
@@ -18,7 +18,13 @@ from console.api import IsViewer, caller
 from console.rest import PoolScoped, ReasonSerializer, reason_of
 from console.workloads import holds, serializers, services
 from console.workloads.filters import InstanceFilter, JobFilter, ServiceFilter
-from console.workloads.models import OfflineJob, OnlineInstance, OnlineService, Team
+from console.workloads.models import (
+    OfflineJob,
+    OnlineInstance,
+    OnlineService,
+    ServiceProfile,
+    Team,
+)
 from console.workloads.queries import jobs_in_sight
 
 
@@ -37,6 +43,7 @@ class TeamViewSet(
 class ServiceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[OnlineService]):
     queryset = (
         OnlineService.objects.select_related("team", "pool")
+        .prefetch_related(Prefetch("profiles", ServiceProfile.objects.defer("counts")))
         .annotate(instance_count=Count("instances"))
         .order_by("name")
     )

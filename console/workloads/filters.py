@@ -39,11 +39,15 @@ class JobFilter(Filter):
     team = filters.CharFilter(field_name="team__name")
     pool = filters.CharFilter(method="in_pool", label="runs in this pool")
     owner = filters.CharFilter(field_name="owner__username")
+    profile = filters.MultipleChoiceFilter(
+        field_name="profile_source", choices=OfflineJob.ProfileSource.choices
+    )
+    proven = filters.BooleanFilter(field_name="proven_at", lookup_expr="isnull", exclude=True)
     held = filters.BooleanFilter(method="is_held", label="held for its faults")
 
     class Meta:
         model = OfflineJob
-        fields = ("q", "state", "team", "pool", "owner", "held")
+        fields = ("q", "state", "team", "pool", "owner", "profile", "proven", "held")
 
     def is_held(self, rows: QuerySet[OfflineJob], name: str, value: bool) -> QuerySet[OfflineJob]:
         free = not_held(timezone.now())

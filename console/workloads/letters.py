@@ -84,6 +84,8 @@ def outlook(state: str, position: int | None, gpu: str) -> str:
     if state == "PLACED":
         return f"The job runs on {gpu} now. You need do nothing." if gpu else "The job is placed."
     return {
+        "PENDING": "The job waits for a free GPU to be measured on. You need do nothing.",
+        "PROFILING": "The job runs on a GPU of its own and is measured. You need do nothing.",
         "SUCCEEDED": "The job has finished since.",
         "FAILED": "The job has failed since; it is not tried again.",
         "CANCELLED": "The job is cancelled and does not come back.",

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Prefetch, Q, QuerySet
 
 from agents.wire.names import Checkpoint, PlacementState
@@ -26,7 +27,7 @@ from console.scheduling.coverage import Coverage
 from console.scheduling.models import Decision, Placement
 from console.telemetry import live_store
 from console.telemetry.latest import LiveGpu
-from console.workloads import letters
+from console.workloads import letters, profile_words
 from console.workloads.holds import not_held
 from console.workloads.models import OfflineJob, OnlineInstance, OnlineService
 
@@ -120,6 +121,37 @@ class JobPage:
     @cached_property
     def position(self) -> int | None:
         return positions(self.now).get(self.job.pk) if self.is_queued else None
+
+    @property
+    def origin(self) -> str:
+        """Where its profile comes from, to stand before its age."""
+        job = self.job
+        return profile_words.origin(
+            job.profile_source, job.state, job.profile_gpu_model, job.profile_why, job.source
+        )
+
+    @property
+    def profile_note(self) -> str:
+        return profile_words.note(self.job.profile_source, self.job.state)
+
+    @property
+    def is_pending(self) -> bool:
+        """It waits for a free GPU to be measured on."""
+        return self.job.state == OfflineJob.State.PENDING
+
+    @property
+    def is_measured(self) -> bool:
+        """It is being measured now."""
+        return self.job.state == OfflineJob.State.PROFILING
+
+    @property
+    def measured_within_s(self) -> float:
+        """After so long without a free GPU it is queued by what is assumed of it."""
+        return float(settings.PROFILE_WITHIN_S)
+
+    @property
+    def proven_within_s(self) -> float:
+        return float(settings.BURN_IN_S)
 
     @property
     def is_queued(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import django_tables2 as tables
@@ -18,6 +18,8 @@ from console.lists import NUMBER, WIDE, WIDE_NUMBER, Table
 from console.templatetags import muxflow
 from console.workloads.models import OfflineJob
 from console.workloads.queries import ServiceRow
+
+PENDING: Final = "waits for a free GPU to be measured on"
 
 
 class JobTable(Table):
@@ -51,7 +53,7 @@ class JobTable(Table):
         return format_html('<a href="{}">{}</a>', reverse("job", args=[record.pk]), record.name)
 
     def render_state(self, record: OfflineJob) -> SafeString:
-        if record.live:  # type: ignore[attr-defined]  # prefetched by queries.jobs
+        if record.live and record.state != OfflineJob.State.PROFILING:  # type: ignore[attr-defined]  # prefetched by queries.jobs
             return muxflow.state(record.live[0].state, "placement")  # type: ignore[attr-defined]
         return muxflow.state("HELD" if record.is_held(self.now) else record.state, "job")
 
@@ -73,6 +75,8 @@ class JobTable(Table):
             return format_html('<a href="{}">{}</a>', reverse("gpu", args=[gpu.pk]), gpu)
         if record.is_held(self.now):
             return format_html('<span class="q reason">{}</span>', held(record))
+        if record.state == OfflineJob.State.PENDING:
+            return format_html('<span class="q reason">{}</span>', PENDING)
         if record.state == OfflineJob.State.QUEUED:
             reason = record.wait_reason or "no round has looked at it yet"
             return format_html('<span class="q reason" title="{0}">{0}</span>', reason)

@@ -27,8 +27,8 @@ from console.workloads.tables import JobTable, ServiceTable
 
 State = OfflineJob.State
 SHOW: Final = {
-    "waiting": ("Waiting", (State.PENDING, State.PROFILING, State.QUEUED)),
-    "running": ("Running", (State.PLACED,)),
+    "waiting": ("Waiting", (State.PENDING, State.QUEUED)),
+    "running": ("Running", (State.PROFILING, State.PLACED)),
     "ended": ("Ended", (State.SUCCEEDED, State.FAILED, State.CANCELLED)),
     "all": ("All", tuple(State)),
 }
@@ -168,6 +168,7 @@ def service(request: SreRequest, pk: int) -> HttpResponse:
         "rows": rows,
         "sides": queries.sides(rows),
         "faults": faults.of_service(found),
+        "profiles": found.profiles.defer("counts"),
     }
     template = "workloads/_service_live.html" if request.htmx else "workloads/service.html"
     return render(request, template, context)
