@@ -4,174 +4,108 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from console.scheduling import plan as plans
-from console.scheduling.plan import Code, Kind, Plan, Verdict
-from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
-from workers.matching import certificate, explain, moves, solve
-from workers.matching.admission import Closed, closed
-from workers.matching.market import Market, Slots
-from workers.matching.moves import Found, Guest
-from workers.matching.problem import SCALE, classes_of, problem_of, rows_of
+from console.scheduling.plan import Plan
+from console.scheduling.snapshot import Snapshot
+from workers.matching import late
+from workers.matching.admission import admit
+from workers.matching.market import OutOfTime
+from workers.matching.matched import Matched, match
+from workers.matching.memory import Memory
+from workers.matching.problem import problem_of
 from workers.matching.story import Story
-from workers.prediction import analytic
+from workers.matching.weights import SCALE
+from workers.prediction.analytic import Analytic
+from workers.prediction.predictor import Predictor
+
+# A round that takes longer decides about a fleet that is no longer there. Our choice.
+BUDGET_S: Final = 20.0
+COLD: Final = Analytic()
 
 
 @dataclass
 class _Watch:
-    """Seconds by phase."""
+    """Seconds by phase, and what is left of the budget."""
 
     clock: Callable[[], float]
+    ends: float
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
+        """Raises OutOfTime when the budget is spent before the phase begins."""
         began = self.clock()
-        yield
-        self.seconds[name] += self.clock() - began
+        if began >= self.ends:
+            raise OutOfTime(f"no time was left to {name}")
+        try:
+            yield
+        finally:
+            self.seconds[name] += self.clock() - began
+
+    def left_s(self) -> float:
+        return max(0.0, self.ends - self.clock())
 
 
-def decide(snapshot: Snapshot, clock: Callable[[], float] = time.perf_counter) -> Plan:
-    """Place waiting jobs on open GPUs for the most predicted throughput, and propose moves.
-
-    Running jobs stay where they are; only a few, each of which pays by itself, are proposed for a
-    move, and the GPU they would go to is kept free for them.
-    """
-    watch = _Watch(clock)
-    with watch.phase("admit"):
-        shut = {gpu.id: why for gpu in snapshot.gpus if (why := closed(gpu, snapshot.mode))}
-        guests = _guests(snapshot, shut)
-        taken = {guest.gpu.id for guest in guests}
-        free = [gpu for gpu in snapshot.gpus if gpu.id not in shut and gpu.id not in taken]
-        early, waiting = _split(snapshot.jobs, snapshot.at)
-    with watch.phase("moves"):
-        chosen = moves.choose(guests, free, waiting, snapshot.avoid, snapshot.moves_allowed)
-        kept_free = {move.to.id for move in chosen}
-        free = [gpu for gpu in free if gpu.id not in kept_free]
-    story = _match(free, waiting, snapshot, watch)
-    with watch.phase("explain"):
-        verdicts = (
-            *story.verdicts(),
-            *_stay(guests, chosen),
-            *(
-                Verdict(Kind.UNUSED, why.code, why.why, gpu_id=gpu_id)
-                for gpu_id, why in shut.items()
-                if gpu_id not in taken
-            ),
-            *(_early(job) for job in early),
-        )
-    return _plan(verdicts, story, guests, chosen, snapshot, watch)
-
-
-def _match(
-    free: Sequence[GpuFacts], waiting: Sequence[JobFacts], snapshot: Snapshot, watch: _Watch
-) -> Story:
-    with watch.phase("score"):
-        rows = rows_of(free, frozenset(gpu_id for _, gpu_id in snapshot.avoid))
-        alone = {job_id for job_id, _ in snapshot.avoid}
-        alone |= {gpu.held_for for gpu in free if gpu.held_for}
-        problem = problem_of(rows, classes_of(waiting, frozenset(alone)), snapshot.avoid)
-    with watch.phase("solve"):
-        market = Market(problem.worth, rows.count, Slots.plain(problem.classes.count))
-        solution = solve.assign(market)
-    with watch.phase("prove"):
-        proof = certificate.prove(market, solution)
-    return Story(problem, free, waiting, solution.table(market), proof.price)
-
-
-def _guests(snapshot: Snapshot, shut: dict[int, Closed]) -> list[Guest]:
-    gpus = {gpu.id: gpu for gpu in snapshot.gpus}
-    running = [one for one in snapshot.running if one.gpu_id in gpus]
-    holders = [gpus[one.gpu_id] for one in running]
-    return [
-        Guest(one, gpu, float(speed), gpu.id not in shut)
-        for one, gpu, speed in zip(running, holders, moves.speeds(running, holders), strict=True)
-    ]
-
-
-def _split(jobs: Sequence[JobFacts], now: datetime) -> tuple[list[JobFacts], list[JobFacts]]:
-    """Those that may not start yet, and those that may."""
-    early = [job for job in jobs if job.not_before and job.not_before > now]
-    return early, [job for job in jobs if not (job.not_before and job.not_before > now)]
-
-
-def _early(job: JobFacts) -> Verdict:
-    text = f"{job.not_before:%H:%M:%S} UTC" if job.not_before else "later"
-    return Verdict(Kind.WAIT, Code.NOT_BEFORE, f"Its next try is not before {text}.", job_id=job.id)
-
-
-def _stay(guests: Sequence[Guest], chosen: Sequence[Found]) -> Iterator[Verdict]:
-    moving = {move.guest.running.placement_id for move in chosen}
-    for guest in guests:
-        if guest.running.placement_id not in moving:
-            yield explain.kept(guest)
-    for move in chosen:
-        yield explain.moved(move)
-
-
-def _plan(
-    verdicts: tuple[Verdict, ...],
-    story: Story,
-    guests: Sequence[Guest],
-    chosen: Sequence[Found],
+def decide(
     snapshot: Snapshot,
-    watch: _Watch,
+    predictor: Predictor = COLD,
+    last: Memory | None = None,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+    budget_s: float = BUDGET_S,
 ) -> Plan:
-    problem = story.problem
-    running = sum(guest.speed * guest.running.job.weight for guest in guests)
-    market = Market(problem.worth, problem.rows.count, Slots.plain(problem.classes.count))
-    bound = certificate.bound(market, story.price)
+    """Match waiting and running jobs with open GPUs for the most that they are worth together.
+
+    A running job whose GPU changes is a move, one that waits and gets a free GPU a placing; a
+    running job is never left without a GPU. `last` is what the round before has left, and takes
+    what this one leaves; without it everything is worked out anew, with the same result. When
+    `budget_s` is spent before the best plan is proven, what runs stays and nothing else is done.
+    """
+    memory = Memory() if last is None else last
+    watch = _Watch(clock, clock() + budget_s)
+    admitted = admit(snapshot)
+    try:
+        with watch.phase("score"):
+            problem = problem_of(admitted, snapshot, predictor, memory)
+        warm = bool(memory.prices)
+        matched = match(problem, snapshot.restarts_left, memory.prices, watch)
+        memory.prices = matched.prices
+        with watch.phase("explain"):
+            story = Story(matched, predictor, memory)
+            placings, moves = tuple(story.placings()), tuple(story.moves())
+            verdicts = tuple(story.verdicts())
+    except OutOfTime:
+        return late.plan(admitted, predictor.name, watch.seconds)
     return Plan(
-        placings=tuple(story.placings()),
-        moves=tuple(_move(move) for move in chosen),
+        placings=placings,
+        moves=moves,
         verdicts=verdicts,
-        throughput=sum(one.throughput for one in story.placings())
-        + sum(guest.speed for guest in guests),
-        objective=running + int((problem.worth * story.x).sum()) / SCALE,
-        upper_bound=running + bound / SCALE,
+        throughput=story.throughput,
+        objective=matched.value / SCALE,
+        upper_bound=(matched.value + matched.proof.gap) / SCALE,
         pairs=problem.pairs,
-        inputs=_inputs(story, snapshot),
+        inputs=_inputs(matched, predictor.name, warm),
         seconds={name: round(seconds, 4) for name, seconds in watch.seconds.items()},
+        predictor=predictor.name,
+        prices=matched.prices,
     )
 
 
-def _move(move: Found) -> plans.Move:
-    guest = move.guest
-    evidence = {
-        "throughput_now": guest.speed,
-        "throughput_there": move.speed,
-        "gain": move.gain,
-        "least_gain": guest.least_gain,
-        "cost_work_s": guest.cost_work_s,
-        "pays_back_s": move.pays_back_s,
-        "left_work_s": guest.running.left_work_s,
-    }
-    rounded = {name: round(value, 4) for name, value in evidence.items()}
-    return plans.Move(
-        placement_id=guest.running.placement_id,
-        job_id=guest.running.job.id,
-        from_gpu_id=guest.gpu.id,
-        to_gpu_id=move.to.id,
-        gain=move.gain,
-        cost_work_s=guest.cost_work_s,
-        pays_back_s=move.pays_back_s,
-        why=explain.why_moved(move),
-        evidence=rounded,
-    )
-
-
-def _inputs(story: Story, snapshot: Snapshot) -> dict[str, Any]:
+def _inputs(matched: Matched, predictor: str, warm: bool) -> dict[str, Any]:
+    problem = matched.problem
     return {
-        "gpus_open": len(story.gpus),
-        "gpus_running": len(snapshot.running),
-        "jobs_waiting": len(story.jobs),
-        "gpu_rows": len(story.problem.rows.members),
-        "job_classes": len(story.problem.classes.members),
-        "moves_allowed": snapshot.moves_allowed,
-        "predictor": analytic.NAME,
+        "gpus_open": len(problem.field.free),
+        "gpus_running": len(problem.field.guests),
+        "jobs_waiting": len(problem.field.waiting),
+        "jobs_movable": problem.field.moving,
+        "gpu_rows": len(problem.rows),
+        "job_classes": len(problem.classes),
+        "moves_trimmed": len(matched.trimmed),
+        "predictor": predictor,
+        "route": matched.solution.route,
+        "warm": warm,
     }

@@ -5,25 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from console.figures import quantity, size, span
-from console.scheduling.plan import Code, Kind, Verdict
+from console.figures import NBSP, quantity, size, span
+from console.scheduling.plan import Code
 from console.scheduling.snapshot import GpuFacts, JobFacts
-from workers.matching.moves import Found, Guest
-from workers.matching.problem import LEAST_THROUGHPUT, MOST_SLOWDOWN, Problem
+from workers.matching.memory import Judged
+from workers.matching.weights import LEAST_THROUGHPUT
 
 NO_JOBS: Final = "No job waits that it could take."
 NO_GPUS: Final = "No GPU is open for offline work now."
-NO_OTHER: Final = "No other job that waits could run there."
+NO_OTHER: Final = "No other job could run there."
 NOT_NEEDED: Final = "Every job that it could take runs elsewhere for as much or more."
+TRIMMED: Final = "a better place was found, but no restart is left this hour"
+
+_PERCENT: Final = [f"{part}{NBSP}%" for part in range(1_001)]
+
+
+def percent(part: float) -> str:
+    """Of a whole; tens of thousands of them are told in a round."""
+    return _PERCENT[min(1_000, max(0, round(part * 100)))]
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:4])
+    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown
 
 
 # --- a pair -------------------------------------------------------------------------------
 
 
-def pair(throughput: float, share_percent: float, slowdown: float) -> str:
+def pair(judged: Judged) -> str:
+    low, high = percent(judged.throughput_low), percent(judged.throughput_high)
     return (
-        f"Runs at ≈ {percent(throughput)} of its speed alone on {percent(share_percent / 100)} of"
-        f" the SMs; online slows by ≈ {percent(slowdown - 1)}."
+        f"Runs at ≈ {percent(judged.throughput)} of its speed alone ({low} to {high}) on"
+        f" {percent(judged.share_percent / 100)} of the SMs; online slows by"
+        f" ≈ {percent(judged.slowdown - 1)} (at most {percent(judged.slowdown_high - 1)})."
     )
 
 
@@ -32,44 +47,39 @@ def runner_up(name: str, throughput: float, loss: float) -> str:
     return f"Next best there: {name} (≈ {percent(throughput)}), {cost}."
 
 
-def kept(guest: Guest) -> Verdict:
-    """A running job that stays."""
-    fixed = guest.running.fixed
-    no_move = f"No move would gain ≈ {percent(guest.least_gain)} and pay back its restart"
-    why = f"Not moved: {fixed}" if fixed else no_move
-    return Verdict(
-        Kind.KEEP,
-        Code.FIXED if fixed else Code.KEPT,
-        f"Runs at ≈ {percent(guest.speed)} of its speed alone here. {why}.",
-        job_id=guest.running.job.id,
-        gpu_id=guest.gpu.id,
-        weight=guest.speed * guest.running.job.weight,
-        throughput=guest.speed,
-        share_percent=guest.running.share_percent,
-    )
+def here(judged: Judged) -> str:
+    low, high = percent(judged.throughput_low), percent(judged.throughput_high)
+    return f"Runs at ≈ {percent(judged.throughput)} of its speed alone here ({low} to {high})."
 
 
-def moved(move: Found) -> Verdict:
-    """A running job that stays until somebody agrees to its move."""
-    guest = move.guest
-    return Verdict(
-        Kind.MOVE,
-        Code.MOVE,
-        why_moved(move),
-        job_id=guest.running.job.id,
-        gpu_id=move.to.id,
-        from_gpu_id=guest.gpu.id,
-        weight=guest.speed * guest.running.job.weight,
-        throughput=move.speed,
-    )
+def fixed(why: str) -> str:
+    return f"Not moved: {why}."
 
 
-def why_moved(move: Found) -> str:
-    here, there = percent(move.guest.speed), percent(move.speed)
-    return (
-        f"Runs at ≈ {here} on {move.guest.gpu.name} and would at ≈ {there} on {move.to.name}:"
-        f" {move.gain:+.2f} GPUs, paid back in ≈ {span(move.pays_back_s)}."
-    )
+def kept(least_gain: float) -> str:
+    return f"No move would gain ≈ {percent(least_gain)} and pay back its restart."
+
+
+def moved(names: tuple[str, str], now: float, there: float, pays_back_s: float | None) -> str:
+    """From and to; speeds as fractions of the speed alone."""
+    gain = quantity(abs(there - now), "GPUs", 2)
+    speeds = f"Runs at ≈ {percent(now)} on {names[0]} and would at ≈ {percent(there)} on {names[1]}"
+    if there < now:
+        return f"{speeds}: {gain} less, which makes room for a job that gains more."
+    back = f", paid back in ≈ {span(pays_back_s)}" if pays_back_s is not None else ""
+    return f"{speeds}: {gain} more{back}."
+
+
+def chained(count: int) -> str:
+    return f"One of {count} moves that only make sense together."
+
+
+def makes_room(name: str) -> str:
+    return f"Makes room for {name}, which waits."
+
+
+def follows(gpu: str, mover: str) -> str:
+    return f"Would have {gpu}, once {mover} has moved away from there."
 
 
 # --- a GPU that stays free ----------------------------------------------------------------
@@ -81,56 +91,94 @@ def no_share(gpu: GpuFacts) -> str:
     return f"Online peaks at ≈ {peak} of the SMs; with {reserve} in reserve too little is left."
 
 
-def gpu_barrier(code: Code, gpu: GpuFacts, row: int, problem: Problem) -> str:
-    """Why nothing that waits can run on a GPU that is open."""
-    jobs = int(problem.classes.count.sum())
-    free, need = problem.rows.quota_bytes[row], min(problem.classes.memory_bytes)
-    slowdown = percent(problem.slowdown[row].min() - 1)
+def gpu_barrier(code: Code, gpu: GpuFacts, jobs: int, free_bytes: float, slowdown: float) -> str:
+    """Why none of `jobs` can run on a GPU that is open; `slowdown` is the least of any."""
     return {
-        Code.POOL: f"None of the {jobs} jobs that wait may run in pool {gpu.pool}.",
-        Code.MODEL: f"None of the {jobs} jobs that wait may run on a {gpu.model}.",
-        Code.MEMORY: f"It has {size(free)} for offline work; no job that waits needs less than"
-        f" {size(need)}.",
+        Code.POOL: f"None of the {jobs} jobs may run in pool {gpu.pool}.",
+        Code.MODEL: f"None of the {jobs} jobs may run on a {gpu.model}.",
+        Code.LABELS: f"All of the {jobs} jobs ask for labels that it does not carry.",
+        Code.CONSERVATIVE: "It serves tier 1; the jobs that fit have not been measured yet.",
+        Code.UNPROVEN: f"It serves tier {gpu.tier}; the jobs that fit have not been proven yet.",
+        Code.MEMORY: f"It has {size(free_bytes)} for offline work; the jobs need more.",
+        Code.HOST_CPU: "Its host has too few cores left for the jobs that fit.",
+        Code.HOST_MEMORY: "Its host has too little memory left for the jobs that fit.",
+        Code.NO_SHARE: no_share(gpu),
         Code.AVOID: "The jobs that fit were taken off this GPU not long ago.",
         Code.HELD: "Kept free for a job that is moved here.",
-        Code.SLOWDOWN: f"Any job would slow the online side by ≈ {slowdown} or more.",
-        Code.WORTHLESS: f"Any job would run below {percent(LEAST_THROUGHPUT)} of its speed alone.",
+        Code.SLOWDOWN: "Any job would slow the online side by"
+        f" ≈ {percent(slowdown - 1)} or more; its policy allows"
+        f" {percent(gpu.rules.most_slowdown - 1)}.",
+        Code.WORTHLESS: "Any job would run so slowly there, or harm online so much, that it is"
+        " worth nothing.",
     }[code]
 
 
 # --- a job that waits ---------------------------------------------------------------------
 
 
-def job_barrier(code: Code, job: JobFacts, gpus: int, problem: Problem) -> str:
-    """Why a job can run on no GPU that is open."""
-    need, most = job.use.memory_bytes, max(problem.rows.quota_bytes)
+def job_barrier(code: Code, job: JobFacts, gpus: int) -> str:
+    """Why a job can run on none of `gpus` that are open."""
     return {
         Code.POOL: f"None of the {gpus} open GPUs is in a pool it may use: {_few(job.pools)}.",
         Code.MODEL: f"None of the {gpus} open GPUs is a model it may use: {_few(job.gpu_models)}.",
-        Code.MEMORY: f"It needs {size(need)}; no open GPU has more than {size(most)} for it.",
+        Code.LABELS: f"No open GPU that it may use carries {_few(sorted(job.labels))}.",
+        Code.CONSERVATIVE: "The open GPUs that fit serve tier 1, and it has not been measured yet.",
+        Code.UNPROVEN: "The open GPUs that fit take only jobs that are proven.",
+        Code.MEMORY: f"It needs {size(job.use.memory_bytes)} of GPU memory; no open GPU has that.",
+        Code.HOST_CPU: f"It needs {job.cpu_cores:g} cores; no host of a GPU that fits has them."
+        if job.cpu_cores
+        else "",
+        Code.HOST_MEMORY: f"It needs {size(job.host_memory_bytes)} of host memory; no host of a GPU"
+        " that fits has that.",
+        Code.NO_SHARE: "Online leaves too little of the open GPUs that fit.",
         Code.AVOID: "The open GPUs that fit are those it was taken off not long ago.",
-        Code.HELD: "The only open GPU that fits is kept free for a job that is moved.",
-        Code.SLOWDOWN: f"It would slow online by over {percent(MOST_SLOWDOWN - 1)} on every"
-        " open GPU.",
-        Code.WORTHLESS: f"It would run below {percent(LEAST_THROUGHPUT)} of its speed alone on"
-        " every open GPU.",
+        Code.HELD: "The only open GPUs that fit are kept free for jobs that are moved.",
+        Code.SLOWDOWN: "It would slow online by more than its policy allows on every open GPU.",
+        Code.WORTHLESS: f"It would run below {percent(LEAST_THROUGHPUT)} of its speed alone, or"
+        " harm online more than that is worth, on every open GPU.",
     }[code]
 
 
+def less_memory(gpus: int, bytes_less: float) -> str:
+    return f"{_would_fit(gpus)} with {size(bytes_less)} less."
+
+
+def less_slowdown(slowdown: float, gpu: GpuFacts) -> str:
+    allowed = percent(gpu.rules.most_slowdown - 1)
+    return f"Least on {gpu.name}: ≈ {percent(slowdown - 1)}, allowed are {allowed}."
+
+
+def once_measured(gpus: int) -> str:
+    return f"{_would_fit(gpus)} once it is measured."
+
+
+def once_proven(gpus: int) -> str:
+    return f"{_would_fit(gpus)} once it has run on a free GPU without a fault."
+
+
+def _would_fit(gpus: int) -> str:
+    return f"{gpus} GPU would fit" if gpus == 1 else f"{gpus} GPUs would fit"
+
+
+def none_open(pools: Sequence[str], gpus: int, reasons: Sequence[tuple[str, int]]) -> str:
+    """`reasons`: why they are closed, and how many for each."""
+    where = f"pool {_few(pools)}" if pools else "a GPU that it may use"
+    why = ", ".join(f"{count} × {reason}" for reason, count in reasons[:3])
+    return f"Waits for {where}: 0 of {gpus} GPUs open ({why})."
+
+
 def outbid(fits: int) -> str:
-    return f"{fits} open GPUs fit; all go to jobs worth as much or more."
+    return f"{_fit(fits)}; all go to jobs worth as much or more."
 
 
-def outbid_by(fits: int, gpu_and_job: tuple[str, str], own: float, theirs: float) -> str:
-    gpu, job = gpu_and_job
+def outbid_by(fits: int, gpu: str, job: str, own: float, theirs: float) -> str:
     best = f"Its best, {gpu} (≈ {percent(own)}), goes to {job} (≈ {percent(theirs)})."
     return f"{outbid(fits)} {best}"
 
 
-def percent(part: float) -> str:
-    return quantity(part * 100, "%")
+def _fit(gpus: int) -> str:
+    return f"{gpus} open GPU fits" if gpus == 1 else f"{gpus} open GPUs fit"
 
 
-def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:4])
-    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown
+def higher_priority(priority: int) -> str:
+    return f"Would be placed with priority {priority} or more."

@@ -1,177 +1,135 @@
-"""Which running jobs would be worth a restart on another GPU. Pure.
+"""Running jobs that change their GPUs: which moves belong together, and which may be made. Pure.
 
-A move costs what the job has not saved and the time of a restart. It is proposed when it adds the
-policy's least gain, and pays back `PAY_BACK` times its cost before the job is done.
+A move goes to a GPU that is free, or to one that another move of the plan empties. So moves form
+chains, which end at a free GPU, and rings. A node stops a job when its move is approved, its GPU
+is then kept for whoever moves there, and the next round starts the job on the GPU kept for it:
+nothing is in two places, and a job whose GPU is not empty yet waits in the queue meanwhile. From
+its free end a chain can be cut anywhere; a ring only makes sense whole.
+
+Restarts are limited, for each pool by those that are left this hour. When a plan needs more, the
+chains that gain most for each restart are kept, cut to what is left, all other running jobs are
+pinned to their GPUs, and the rest is matched again: what is returned is the best plan in which
+only those jobs may move, and it is proven to be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
-from uuid import UUID
 
 import numpy as np
 
-from console.scheduling.snapshot import GpuFacts, JobFacts, RunningFacts
-from workers.matching import solve
-from workers.matching.market import Market, Slots
-from workers.matching.problem import (
-    SCALE,
-    Floats,
-    Ints,
-    Problem,
-    classes_of,
-    load_of,
-    problem_of,
-    rows_of,
-    share_of,
-)
-from workers.prediction import analytic
-from workers.reallocation import shares
-
-PAY_BACK: Final = 2.0
-# Beyond this nobody can tell what the load will be. World seconds. Our choice.
-HORIZON_S: Final = 4 * 3_600.0
-# The most promising jobs are enough to choose a few moves from.
-CONSIDERED: Final = 200
+from workers.matching.columns import Ints
+from workers.matching.dealing import Deal
+from workers.matching.problem import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Guest:
-    """A running job on its GPU, which runs at `speed` there; `open`: others could take its place.
+@dataclass(frozen=True)
+class Chain:
+    """`guests` in the order of their moves, `to` the seats they go to; each but the first goes to
+    the GPU of the one before it, in a `ring` the first to that of the last.
 
-    A move must add `least_gain` to `speed`; it costs `cost_work_s`.
+    `gain[n]`: what the first n + 1 moves add, in millionths, all that restarts cost counted.
+    `follower`: a job that waits and would have the GPU of the last; an index of jobs.
     """
 
-    running: RunningFacts
-    gpu: GpuFacts
-    speed: float
-    open: bool = True
-
-    @property
-    def cost_work_s(self) -> float:
-        """What is not saved, and what would be done during the restart."""
-        return self.running.unsaved_work_s + self.gpu.rules.restart_s * self.speed
-
-    @property
-    def least_gain(self) -> float:
-        """The policy's, or more when little time is left: at full speed, to be on the safe side."""
-        left_s = min(HORIZON_S, self.running.left_work_s + self.running.unsaved_work_s)
-        paid_back = PAY_BACK * self.cost_work_s / max(left_s, 1.0)
-        return max(self.gpu.rules.move_min_gain, paid_back)
+    guests: Sequence[int]
+    to: Sequence[int]
+    gain: Sequence[int]
+    ring: bool
+    follower: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Take a guest to `to`, where the estimate says `speed`."""
-
-    guest: Guest
-    to: GpuFacts
-    speed: float
-
-    @property
-    def gain(self) -> float:
-        return self.speed - self.guest.speed
-
-    @property
-    def pays_back_s(self) -> float:
-        """World time until the job is as far as it would have been without the move."""
-        return self.guest.cost_work_s / self.gain
+def chains(problem: Problem, deal: Deal) -> list[Chain]:
+    """All moves of a deal, in the order of the GPUs they begin at."""
+    to = dict(zip(deal.moved.tolist(), deal.to.tolist(), strict=True))
+    goes_to = {seat: guest for guest, seat in to.items()}
+    follows = dict(zip(deal.following.seat.tolist(), deal.following.job.tolist(), strict=True))
+    ends = [guest for guest, seat in to.items() if not problem.is_taken(seat)]
+    found = [_walk(problem, guest, to, goes_to, follows) for guest in sorted(ends)]
+    ringed = sorted(set(to) - {guest for chain in found for guest in chain.guests})
+    while ringed:
+        ring = _walk(problem, ringed[0], to, goes_to, follows)
+        found.append(ring)
+        ringed = sorted(set(ringed) - set(ring.guests))
+    return found
 
 
-def speeds(running: Sequence[RunningFacts], gpus: Sequence[GpuFacts]) -> Floats:
-    """What the estimate says of each running job where it is; `gpus[i]` holds `running[i]`.
-
-    The share is what it started with, or less where the recent peak leaves less: the ruler by
-    which another GPU is judged as well.
-    """
-    left = share_of(gpus)
-    started = np.array([one.share_percent for one in running], np.float64)
-    share = np.maximum(shares.LEAST, np.minimum(started, left)) / 100.0
-    online = load_of([gpu.online for gpu in gpus])
-    job = load_of([one.job.use for one in running])
-    return analytic.estimate(online, job, share).throughput
-
-
-def choose(
-    guests: Sequence[Guest],
-    free: Sequence[GpuFacts],
-    waiting: Sequence[JobFacts],
-    avoid: frozenset[tuple[UUID, int]],
-    allowed: int,
-) -> list[Found]:
-    """At most `allowed` of the moves that the best plan would make, were running jobs free to go.
-
-    Each pays by itself; those that gain most come first.
-    """
-    movable = [guest for guest in guests if not guest.running.fixed]
-    if not allowed or not free or not movable:
-        return []
-    promising = _promising(movable, free)
-    if not promising:
-        return []
-    gpus = [*(guest.gpu for guest in promising), *free]
-    jobs = [*(guest.running.job for guest in promising), *waiting]
-    alone = frozenset(guest.gpu.id for guest in promising) | {gpu_id for _, gpu_id in avoid}
-    names = frozenset(guest.running.job.id for guest in promising) | {job for job, _ in avoid}
-    problem = problem_of(rows_of(gpus, alone), classes_of(jobs, names), avoid)
-    slots = Slots.plain(problem.classes.count)
-    market = Market(_worth(problem, promising), problem.rows.count, slots)
-    x = solve.assign(market).table(market)
-    moves = sorted(_moves(problem, x, promising, gpus), key=lambda move: -move.gain)
-    return moves[:allowed]
+def _walk(
+    problem: Problem,
+    first: int,
+    to: Mapping[int, int],
+    goes_to: Mapping[int, int],
+    follows: Mapping[int, int],
+) -> Chain:
+    """From the move that goes first to whoever takes the place of the last."""
+    guests = [first]
+    while True:
+        left = int(problem.guests.seat[guests[-1]])
+        following = goes_to.get(left)
+        if following is None or following == first:
+            break
+        guests.append(following)
+    seats = [to[guest] for guest in guests]
+    return Chain(
+        guests, seats, _gains(problem, guests, seats), following == first, follows.get(left)
+    )
 
 
-def _promising(guests: Sequence[Guest], free: Sequence[GpuFacts]) -> list[Guest]:
-    """Those that could gain enough somewhere, were that GPU theirs for the asking."""
-    classes = classes_of([guest.running.job for guest in guests])
-    problem = problem_of(rows_of(free), classes)
-    best = np.where(problem.barrier == 0, problem.throughput, 0.0).max(axis=0, initial=0.0)
-    surplus = {
-        index: best[number] - guests[index].speed - guests[index].least_gain
-        for number, members in enumerate(classes.members)
-        for index in members
-    }
-    found = [index for index, more in surplus.items() if more >= 0.0]
-    found.sort(key=lambda index: (-surplus[index], index))
-    return [guests[index] for index in found[:CONSIDERED]]
+def _gains(problem: Problem, guests: Sequence[int], seats: Sequence[int]) -> list[int]:
+    some = np.array(guests, np.int64)
+    row, own = problem.row_of[np.array(seats, np.int64)], problem.own_class[some]
+    there = problem.worth[row, own].astype(np.int64)
+    here = problem.guests.worth[some] + problem.guests.staying[some]
+    gains: list[int] = np.cumsum(there - here).tolist()
+    return gains
 
 
-def _worth(problem: Problem, guests: Sequence[Guest]) -> Ints:
-    """Staying is worth the least gain more; nobody moves to a GPU that is taken."""
-    worth = problem.worth.copy()
-    row_of, class_of = _row_of(problem), _class_of(problem)
-    columns = [class_of[guest.running.job.id] for guest in guests]
-    for place, guest in enumerate(guests):
-        row = row_of[place]
-        worth[row] = worth[row] * guest.open
-        worth[row, columns] = 0
-        staying = (guest.speed + guest.least_gain) * guest.running.job.weight
-        worth[row, columns[place]] = max(1, round(SCALE * staying))
-    return worth
+def within_budget(
+    problem: Problem, found: Sequence[Chain], restarts_left: Mapping[str, int]
+) -> Ints | None:
+    """The guests that may move when not all of the moves found may be made; None: all may."""
+    needed = Counter(_pool(problem, guest) for chain in found for guest in chain.guests)
+    if all(count <= restarts_left.get(pool, 0) for pool, count in needed.items()):
+        return None
+    left = Counter({pool: max(0, count) for pool, count in restarts_left.items()})
+    allowed: list[int] = []
+    for chain in sorted(found, key=lambda chain: (-_gain_each(problem, chain), chain.guests)):
+        some = _cut(problem, chain, left)
+        left.subtract(_pool(problem, guest) for guest in some)
+        allowed.extend(some)
+    return np.array(sorted(allowed), np.int64)
 
 
-def _moves(
-    problem: Problem, x: Ints, guests: Sequence[Guest], gpus: Sequence[GpuFacts]
-) -> Iterator[Found]:
-    row_of, class_of = _row_of(problem), _class_of(problem)
-    left = [list(members) for members in problem.rows.members]
-    for place, guest in enumerate(guests):
-        column = class_of[guest.running.job.id]
-        taken = np.flatnonzero(x[:, column])
-        if not len(taken) or taken[0] == row_of[place]:
-            continue
-        row = int(taken[0])
-        move = Found(guest, gpus[left[row].pop(0)], float(problem.throughput[row, column]))
-        if move.gain >= guest.least_gain:
-            yield move
+def _gain_each(problem: Problem, chain: Chain) -> float:
+    """For each restart of the whole chain."""
+    return (chain.gain[-1] + _follower_worth(problem, chain)) / len(chain.guests)
 
 
-def _row_of(problem: Problem) -> dict[int, int]:
-    return {index: row for row, members in enumerate(problem.rows.members) for index in members}
+def _follower_worth(problem: Problem, chain: Chain) -> int:
+    if chain.follower is None:
+        return 0
+    row = problem.row_of[problem.guests.seat[chain.guests[-1]]]
+    job_class = problem.demand.job_class[chain.follower]
+    return int(problem.worth[row, job_class] + problem.demand.age[chain.follower])
 
 
-def _class_of(problem: Problem) -> dict[UUID, int]:
-    """Of jobs that are a class of their own."""
-    return {job.id: number for number, job in enumerate(problem.classes.examples)}
+def _cut(problem: Problem, chain: Chain, left: Mapping[str, int]) -> Sequence[int]:
+    """As much of a chain as the restarts allow, from its free end."""
+    some = list(_affordable(problem, chain, left))
+    return [] if chain.ring and len(some) < len(chain.guests) else some
+
+
+def _affordable(problem: Problem, chain: Chain, left: Mapping[str, int]) -> Iterator[int]:
+    used = Counter[str]()
+    for guest in chain.guests:
+        pool = _pool(problem, guest)
+        if used[pool] >= left.get(pool, 0):
+            return
+        used[pool] += 1
+        yield guest
+
+
+def _pool(problem: Problem, guest: int) -> str:
+    return problem.field.guests[guest].gpu.pool

@@ -2,246 +2,520 @@
 
 Offline jobs come in few kinds, and so do GPUs once their load is rounded to 5 %: a matching of
 individuals and one of rows and classes with capacities have the same optimum, because members of
-a class are interchangeable. A GPU or job with a history of its own (a job running there, a recent
-eviction, a move) makes a row or class of its own. Pure.
+a class are interchangeable (docs/decisions/0008). Three things look like exceptions, and are not:
+
+* A running job is worth more on its own GPU. That GPU is a row by itself, and its pair with the
+  job's class is worth that much more. If a plan gives the row to the class, it gives it to the job
+  that runs there: who else of the class was meant takes what the job was given, for the same
+  worth. For that a running job must rank with the highest of its class, which the extras of its
+  places see to (`weights.GUARD`).
+* A job that has waited longer is worth more wherever it runs. That is an extra of the class's
+  places, which fall from one to the next, and of jobs alike the oldest goes first.
+* A job with GPUs to avoid, or one kept for it, is a class by itself; such a GPU is a row by itself.
+
+Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from functools import cached_property
+from typing import Final, TypeAlias, TypeVar
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from console.scheduling.plan import Code
-from console.scheduling.snapshot import GpuFacts, JobFacts, Use
-from workers.prediction import analytic
+from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
+from workers.matching import columns, weights
+from workers.matching.admission import Field
+from workers.matching.columns import Bools, Floats, Ints
+from workers.matching.demand import CONSERVATIVE, Classes, Demand, demand_of
+from workers.matching.judging import judge
+from workers.matching.market import Worths
+from workers.matching.memory import Judged, Memory
+from workers.matching.seats import Seats, seats_of
+from workers.prediction.predictor import Predictor, Scores
 from workers.reallocation import shares
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 Codes: TypeAlias = NDArray[np.int8]
-
-# Loads are rounded up to this step: safe, and it makes rows alike. Percent.
-LOAD_STEP: Final = 5.0
-MEMORY_STEP_BYTES: Final = 64 << 20
-# A pair that would slow the online side by more is not made. Our choice, below the 1.5 × SLO at
-# which a node freezes offline work by default.
-MOST_SLOWDOWN: Final = 1.35
-# A pair in which the job would run slower than this is not worth its risk. Our choice.
-LEAST_THROUGHPUT: Final = 0.05
-# Weights are whole millionths, so that a plan is proven optimal with a gap of exactly zero.
-SCALE: Final = 1_000_000
+A = TypeVar("A", bound=Hashable)
+B = TypeVar("B", bound=Hashable)
 
 # What can stand between a job and a GPU, in the order in which it is looked at.
 BARRIERS: Final = (
-    None,
     Code.POOL,
     Code.MODEL,
+    Code.LABELS,
+    Code.CONSERVATIVE,
+    Code.UNPROVEN,
     Code.MEMORY,
-    Code.AVOID,
+    Code.HOST_CPU,
+    Code.HOST_MEMORY,
+    Code.NO_SHARE,
     Code.HELD,
+    Code.AVOID,
     Code.SLOWDOWN,
     Code.WORTHLESS,
 )
-_CODE: Final[Mapping[Code | None, int]] = {code: number for number, code in enumerate(BARRIERS)}
+BARRIER: Final = {code: number for number, code in enumerate(BARRIERS, 1)}
+# Beside services of this tier a job runs only when its profile was measured.
+TIER_1: Final = 1
+# Rows are worked on so many at a time: what is at hand stays in the cache.
+_PIECE: Final = 1_024
+
+
+@dataclass(frozen=True)
+class Guests:
+    """Running jobs on their GPUs: `seat` and `job` are indices of the problem's seats and jobs.
+
+    `worth` of the pair as it is, `staying` what it is worth more than a restart, in millionths.
+    `throughput` as the matching reckons, which is by its scores where it may move.
+    """
+
+    seat: Ints
+    job: Ints
+    judged: Sequence[Judged]
+    throughput: Floats
+    cost_work_s: Floats
+    least_gain: Floats
+    worth: Ints
+    staying: Ints
 
 
 @dataclass(frozen=True)
 class Rows:
-    """GPUs that nothing tells apart; `members[r]` are indices into the GPUs given.
+    """`members` are indices of seats, row by row from `offset[r]` to `offset[r + 1]`.
 
-    `online` as fractions of a GPU, `share_percent` what offline work would get.
+    `guest[r]` is the running job that may move from there, an index of `Guests`; -1: a free GPU.
+    `only[r]`: the one class that may have the row; a row not named: any.
+    `avoided`: rows and classes of which a job was taken off there lately.
     """
 
-    online: analytic.Load
-    share_percent: Floats
-    quota_bytes: Floats
-    models: tuple[str, ...]
-    pools: tuple[str, ...]
-    special: tuple[GpuFacts | None, ...]
-    members: tuple[tuple[int, ...], ...]
+    members: Ints
+    offset: Ints
+    guest: Ints
+    only: Mapping[int, int]
+    avoided: tuple[Ints, Ints]
 
-    @property
+    def __len__(self) -> int:
+        return len(self.guest)
+
+    @cached_property
     def count(self) -> Ints:
-        return np.array([len(members) for members in self.members], np.int64)
+        return np.diff(self.offset)
 
-
-@dataclass(frozen=True)
-class Classes:
-    """Jobs that nothing tells apart; `members[c]` are indices into the jobs given, oldest first."""
-
-    load: analytic.Load
-    memory_bytes: Floats
-    weight: Floats
-    examples: tuple[JobFacts, ...]
-    members: tuple[tuple[int, ...], ...]
-
-    @property
-    def count(self) -> Ints:
-        return np.array([len(members) for members in self.members], np.int64)
+    @cached_property
+    def first(self) -> Ints:
+        """An example of each row: the index of a seat."""
+        return self.members[self.offset[:-1]]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """`worth[r, c]` in millionths, 0 where `barrier[r, c]` (an index of BARRIERS) stands."""
+    """`worth[r, c]` in millionths, 0 where something stands between them.
 
+    `scores` are of the seats' loads and the classes; `kinds[code][k, c]` says whether that stands
+    between a kind of seat and a class.
+    """
+
+    field: Field
+    seats: Seats
+    demand: Demand
+    scores: Scores
+    kinds: Mapping[Code, Bools]
     rows: Rows
-    classes: Classes
-    worth: Ints
-    throughput: Floats
-    slowdown: Floats
-    barrier: Codes
+    guests: Guests
+    worth: Worths
 
     @property
+    def classes(self) -> Classes:
+        return self.demand.classes
+
+    @cached_property
     def pairs(self) -> int:
-        """Feasible pairs of one GPU and one job."""
-        open_ = self.barrier == 0
-        return int(self.rows.count @ open_ @ self.classes.count)
+        """Pairs of one GPU and one job that could be made."""
+        each = self.classes.count.astype(np.float32)
+        fits = [
+            (self.worth[piece] > 0).astype(np.float32) @ each for piece in _pieces(len(self.rows))
+        ]
+        return int(self.rows.count @ np.concatenate([*fits, np.empty(0)]).astype(np.int64))
 
+    @cached_property
+    def own_class(self) -> Ints:
+        """The class of each running job that may move."""
+        waiting = len(self.field.waiting)
+        return self.demand.job_class[waiting : waiting + self.field.moving]
 
-def rows_of(gpus: Sequence[GpuFacts], special: frozenset[int] = frozenset()) -> Rows:
-    """Group `gpus`; those whose id is `special` or that are held stand alone."""
-    keys: dict[tuple[object, ...], list[int]] = {}
-    for index, gpu in enumerate(gpus):
-        keys.setdefault(_row_key(gpu, gpu.id in special or gpu.held_for is not None), []).append(
-            index
+    @cached_property
+    def row_of(self) -> Ints:
+        """The row of each seat; -1 for one that is no part of the matching."""
+        row = np.full(len(self.seats.gpus), -1, np.int64)
+        row[self.rows.members] = np.repeat(np.arange(len(self.rows)), self.rows.count)
+        return row
+
+    @cached_property
+    def guest_row(self) -> Ints:
+        """The row of each running job that may move."""
+        return np.flatnonzero(self.rows.guest >= 0)
+
+    def is_taken(self, seat: int) -> bool:
+        """Whether a running job has it."""
+        return seat >= len(self.field.free)
+
+    def throughput(self, row: Ints, job_class: Ints) -> NDArray[np.float32]:
+        """As scored, of rows and classes that broadcast."""
+        return self.scores.throughput[self.seats.load[self.rows.first[row]], job_class]
+
+    def slowdown(self, row: Ints, job_class: Ints) -> NDArray[np.float32]:
+        return self.scores.slowdown[self.seats.load[self.rows.first[row]], job_class]
+
+    def barriers(self, row: Ints, job_class: Ints) -> Codes:
+        """[rows, classes] the first thing that stands between them, by BARRIER; 0: nothing."""
+        found = np.zeros((len(row), len(job_class)), np.int8)
+        for code, forbids in self.all_barriers(row, job_class):
+            found[(found == 0) & forbids] = BARRIER[code]
+        return found
+
+    def all_barriers(self, row: Ints, job_class: Ints) -> Iterator[tuple[Code, Bools]]:
+        """Each thing that may stand between them, and [rows, classes] where it does."""
+        seat = self.rows.first[row]
+        for code, forbids in self.kinds.items():
+            yield code, forbids[np.ix_(self.seats.kind[seat], job_class)]
+        yield from _scarce(self.seats, self.classes, seat, job_class)
+        yield (
+            Code.NO_SHARE,
+            np.broadcast_to(
+                self.seats.share_percent[seat][:, None] == 0.0, (len(row), len(job_class))
+            ),
         )
-    firsts = [gpus[members[0]] for members in keys.values()]
-    return Rows(
-        online=load_of([_rounded(gpu.online) for gpu in firsts]),
-        share_percent=share_of(firsts),
-        quota_bytes=np.array([quota_of(gpu) for gpu in firsts], np.float64),
-        models=tuple(gpu.model for gpu in firsts),
-        pools=tuple(gpu.pool for gpu in firsts),
-        special=tuple(gpu if key[0] else None for key, gpu in zip(keys, firsts, strict=True)),
-        members=tuple(tuple(members) for members in keys.values()),
+        yield Code.HELD, _held(self.rows, row, job_class)
+        yield Code.AVOID, _avoided(self.rows, row, job_class)
+        throughput = self.throughput(row[:, None], job_class)
+        slowdown = self.slowdown(row[:, None], job_class)
+        most = self.seats.most_slowdown[seat].astype(np.float32)
+        yield Code.SLOWDOWN, slowdown > most[:, None]
+        weight = self.classes.weight[job_class].astype(np.float32)
+        poor = throughput < weights.LEAST_THROUGHPUT
+        yield Code.WORTHLESS, poor | (weights.worth(throughput, slowdown, weight) <= 0.0)
+
+
+def problem_of(field: Field, snapshot: Snapshot, predictor: Predictor, memory: Memory) -> Problem:
+    """Score every load with every class, and say what stands between GPUs and jobs."""
+    moving, staying = field.guests[: field.moving], field.guests[field.moving :]
+    seats = seats_of([*field.free, *(guest.gpu for guest in field.guests)], memory)
+    demand = demand_of(
+        field.waiting,
+        [guest.running.job for guest in moving],
+        [guest.running.job for guest in staying],
+        field.alone,
+        snapshot,
     )
+    rows = _rows(field, seats, demand, snapshot)
+    scores = _scores(seats, demand, rows, predictor, memory)
+    kinds = _kinds(seats.kinds, demand.classes.examples)
+    guests = _guests(field, seats, demand, scores, predictor, memory)
+    worth = _worth(seats, demand.classes, scores, kinds, rows)
+    _let_stay(worth, rows, guests, demand)
+    return Problem(field, seats, demand, scores, kinds, rows, guests, worth)
 
 
-def _row_key(gpu: GpuFacts, alone: bool) -> tuple[object, ...]:
-    use = _rounded(gpu.online)
-    return (
-        gpu.id if alone else 0,
-        use.sm_percent,
-        use.util_percent,
-        use.bandwidth_percent,
-        _up(gpu.online_peak_percent),
-        quota_of(gpu),
-        gpu.model,
-        gpu.pool,
-    )
+# --- rows ---------------------------------------------------------------------------------
 
 
-def _rounded(use: Use) -> Use:
-    return Use(
-        _up(use.sm_percent), _up(use.util_percent), _up(use.bandwidth_percent), use.memory_bytes
-    )
+def _rows(field: Field, seats: Seats, demand: Demand, snapshot: Snapshot) -> Rows:
+    """Free GPUs that nothing tells apart together, then each GPU of a job that may move."""
+    free = len(field.free)
+    class_of = {
+        job.id: number
+        for number, job in enumerate(demand.classes.examples)
+        if job.id in field.alone
+    }
+    avoided = [(gpu_id, class_of[job]) for job, gpu_id in snapshot.avoid if job in class_of]
+    useful = np.flatnonzero(seats.share_percent[:free] > 0.0)
+    group = _alike(seats, demand.classes, useful, {gpu_id for gpu_id, _ in avoided})
+    order = np.argsort(group, kind="stable")
+    guests = np.arange(field.moving)
+    count = np.concatenate([np.bincount(group), np.ones(field.moving, np.int64)]).astype(np.int64)
+    members = np.concatenate([useful[order], free + guests])
+    offset = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    guest = np.concatenate([np.full(len(count) - field.moving, -1), guests])
+    row_of = _row_of(seats, members, count)
+    only = _only(seats, demand, members, offset, guest, field, class_of)
+    pairs = [(row_of[gpu_id], c) for gpu_id, c in sorted(avoided) if gpu_id in row_of]
+    return Rows(members, offset, guest, only, _columns(pairs))
 
 
-def _up(percent: float) -> float:
-    return min(100.0, float(np.ceil(percent / LOAD_STEP)) * LOAD_STEP)
+def _alike(seats: Seats, classes: Classes, free: Ints, avoided: set[int]) -> Ints:
+    """[free] a number for each: the same for seats between which no job can tell."""
+    gpus = [seats.gpus[at] for at in free.tolist()]
+    alone = [gpu.id if gpu.held_for or gpu.id in avoided else -1 for gpu in gpus]
+    levels = [
+        np.searchsorted(np.unique(need), left[free], side="right")
+        for need, left in _scarcities(seats, classes)
+    ]
+    bound = seats.most_slowdown[free]
+    key = np.column_stack([seats.load[free], seats.kind[free], alone, bound, *levels])
+    return columns.groups(key)[1]
 
 
-def share_of(gpus: Sequence[GpuFacts]) -> Floats:
-    """The SM share in percent that each GPU would give; 0 where online leaves too little."""
-    peak = np.array([_up(gpu.online_peak_percent) for gpu in gpus], np.float64)
-    reserve = np.array([gpu.rules.sm_reserve_percent for gpu in gpus], np.float64)
-    return shares.complement(peak, reserve)
+def _row_of(seats: Seats, members: Ints, count: Ints) -> dict[int, int]:
+    """The row of each GPU by its id."""
+    rows = np.repeat(np.arange(len(count)), count)
+    return {
+        seats.gpus[seat].id: row for seat, row in zip(members.tolist(), rows.tolist(), strict=True)
+    }
 
 
-def quota_of(gpu: GpuFacts) -> int:
-    """What offline work may hold: the card less what online holds at its peak, less the reserve."""
-    reserve = gpu.memory_bytes * gpu.rules.memory_reserve_percent / 100.0
-    left = max(0.0, gpu.memory_bytes - gpu.online.memory_bytes - reserve)
-    return int(left // MEMORY_STEP_BYTES) * MEMORY_STEP_BYTES
-
-
-def classes_of(jobs: Sequence[JobFacts], special: frozenset[UUID] = frozenset()) -> Classes:
-    """Group `jobs`, oldest first; those whose id is `special` stand alone."""
-    keys: dict[tuple[object, ...], list[int]] = {}
-    for index in sorted(range(len(jobs)), key=lambda index: (jobs[index].submitted_at, index)):
-        job = jobs[index]
-        alone = job.id if job.id in special else None
-        key = (alone, job.use, job.weight, job.pools, job.gpu_models)
-        keys.setdefault(key, []).append(index)
-    examples = [jobs[members[0]] for members in keys.values()]
-    return Classes(
-        load=load_of([job.use for job in examples]),
-        memory_bytes=np.array([job.use.memory_bytes for job in examples], np.float64),
-        weight=np.array([job.weight for job in examples], np.float64),
-        examples=tuple(examples),
-        members=tuple(tuple(members) for members in keys.values()),
-    )
-
-
-def load_of(uses: Sequence[Use]) -> analytic.Load:
-    """As fractions; what was measured above the whole card counts as the whole card."""
-    columns = [(use.sm_percent, use.util_percent, use.bandwidth_percent) for use in uses]
-    whole = np.clip(np.array(columns, np.float64).reshape(-1, 3) / 100.0, 0.0, 1.0)
-    return analytic.Load(whole[:, 0], whole[:, 1], whole[:, 2])
-
-
-def problem_of(
-    rows: Rows,
-    classes: Classes,
-    avoid: frozenset[tuple[UUID, int]] = frozenset(),
-) -> Problem:
-    """Score every row with every class, and say what stands between them."""
-    online = analytic.Load(*(column[:, None] for column in rows.online))
-    job = analytic.Load(*(column[None, :] for column in classes.load))
-    estimate = analytic.estimate(online, job, rows.share_percent[:, None] / 100.0)
-    barrier = _barriers(rows, classes, avoid)
-    for code, forbidden in (
-        (Code.SLOWDOWN, estimate.slowdown > MOST_SLOWDOWN),
-        (Code.WORTHLESS, estimate.throughput < LEAST_THROUGHPUT),
+def _only(
+    seats: Seats,
+    demand: Demand,
+    members: Ints,
+    offset: Ints,
+    guest: Ints,
+    field: Field,
+    class_of: Mapping[UUID, int],
+) -> dict[int, int]:
+    only: dict[int, int] = {}
+    for row, (seat, at) in enumerate(
+        zip(members[offset[:-1]].tolist(), guest.tolist(), strict=True)
     ):
-        barrier[(barrier == 0) & forbidden] = _CODE[code]
-    worth = np.rint(SCALE * estimate.throughput * classes.weight).astype(np.int64)
-    worth[barrier > 0] = 0
-    return Problem(rows, classes, worth, estimate.throughput, estimate.slowdown, barrier)
+        if (held_for := seats.gpus[seat].held_for) is not None and held_for in class_of:
+            only[row] = class_of[held_for]
+        elif at >= 0 and not field.guests[at].open:
+            only[row] = int(demand.job_class[len(field.waiting) + at])
+    return only
 
 
-def _barriers(rows: Rows, classes: Classes, avoid: frozenset[tuple[UUID, int]]) -> Codes:
-    """[rows, classes], the first barrier of each pair that needs no estimate."""
-    barrier = np.zeros((len(rows.members), len(classes.members)), np.int8)
-    for code, forbidden in (
-        (Code.POOL, _not_among(rows.pools, [job.pools for job in classes.examples])),
-        (Code.MODEL, _not_among(rows.models, [job.gpu_models for job in classes.examples])),
-        (Code.MEMORY, classes.memory_bytes[None, :] > rows.quota_bytes[:, None]),
-        (Code.AVOID, _avoided(rows, classes, avoid)),
-        (Code.HELD, _held(rows, classes)),
-    ):
-        barrier[(barrier == 0) & forbidden] = _CODE[code]
-    return barrier
+def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[Ints, Ints]:
+    both = np.array(pairs, np.int64).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
 
 
-def _not_among(names: Sequence[str], allowed: Sequence[tuple[str, ...]]) -> NDArray[np.bool_]:
+# --- what stands between ------------------------------------------------------------------
+
+
+def _kinds(kinds: Sequence[GpuFacts], jobs: Sequence[JobFacts]) -> Mapping[Code, Bools]:
+    """[kinds, classes] what a job asks for by name and a GPU has not, and the other way round."""
+    return {
+        Code.POOL: _not_among([gpu.pool for gpu in kinds], [job.pools for job in jobs]),
+        Code.MODEL: _not_among([gpu.model for gpu in kinds], [job.gpu_models for job in jobs]),
+        Code.LABELS: _unlabelled([gpu.labels for gpu in kinds], [job.labels for job in jobs]),
+        Code.CONSERVATIVE: _where(kinds, _is_tier_1, jobs, _is_conservative),
+        Code.UNPROVEN: _where(kinds, _wants_proven, jobs, lambda job: not job.proven),
+    }
+
+
+def _not_among(names: Sequence[str], allowed: Sequence[tuple[str, ...]]) -> Bools:
     """[names, allowed] True where `allowed` names some, but not this one."""
-    column = np.array(names, object)
-    forbidden = np.zeros((len(names), len(allowed)), np.bool_)
-    for index, few in enumerate(allowed):
-        if few:
-            forbidden[:, index] = ~np.isin(column, few)
-    return forbidden
+    return _table(names, allowed, lambda name, few: bool(few) and name not in few)
 
 
-def _avoided(rows: Rows, classes: Classes, avoid: frozenset[tuple[UUID, int]]) -> NDArray[np.bool_]:
-    where = np.zeros((len(rows.members), len(classes.members)), np.bool_)
-    row_of = {gpu.id: index for index, gpu in enumerate(rows.special) if gpu}
-    class_of = {job.id: index for index, job in enumerate(classes.examples)}
-    for job_id, gpu_id in avoid:
-        if job_id in class_of and gpu_id in row_of:
-            where[row_of[gpu_id], class_of[job_id]] = True
-    return where
+def _unlabelled(labels: Sequence[frozenset[str]], asked: Sequence[frozenset[str]]) -> Bools:
+    """[labels, asked] True where one that is asked for is missing."""
+    return _table(labels, asked, lambda has, wants: not wants <= has)
 
 
-def _held(rows: Rows, classes: Classes) -> NDArray[np.bool_]:
-    where = np.zeros((len(rows.members), len(classes.members)), np.bool_)
-    for row, gpu in enumerate(rows.special):
-        if gpu and gpu.held_for:
-            where[row] = [job.id != gpu.held_for for job in classes.examples]
-    return where
+def _table(down: Sequence[A], across: Sequence[B], says: Callable[[A, B], bool]) -> Bools:
+    """[down, across] what `says` says, which is asked once for each two that differ."""
+    rows: dict[A, int] = {}
+    row = columns.codes(down, rows)
+    few: dict[B, int] = {}
+    column = columns.codes(across, few)
+    told = [says(one, other) for one in rows for other in few]
+    return np.array(told, bool).reshape(len(rows), len(few))[np.ix_(row, column)]
+
+
+def _where(
+    kinds: Sequence[GpuFacts],
+    one: Callable[[GpuFacts], bool],
+    jobs: Sequence[JobFacts],
+    other: Callable[[JobFacts], bool],
+) -> Bools:
+    down = np.array([one(gpu) for gpu in kinds], bool)
+    across = np.array([other(job) for job in jobs], bool)
+    both: Bools = down[:, None] & across
+    return both
+
+
+def _is_tier_1(gpu: GpuFacts) -> bool:
+    return gpu.tier is not None and gpu.tier <= TIER_1
+
+
+def _is_conservative(job: JobFacts) -> bool:
+    return job.profile_source == CONSERVATIVE
+
+
+def _wants_proven(gpu: GpuFacts) -> bool:
+    return gpu.tier is not None and gpu.tier <= gpu.rules.proven_for_tier
+
+
+def _scarcities(seats: Seats, classes: Classes) -> Iterator[tuple[Floats, Floats]]:
+    """What classes need, and what seats have left of it; only of what somebody needs."""
+    yield classes.memory_bytes, seats.quota_bytes
+    if classes.cpu_cores.any():
+        yield classes.cpu_cores, seats.cpu_free
+    if classes.host_memory_bytes.any():
+        yield classes.host_memory_bytes, seats.host_memory_free_bytes
+
+
+_SCARCE: Final = (Code.MEMORY, Code.HOST_CPU, Code.HOST_MEMORY)
+
+
+def _scarce(
+    seats: Seats, classes: Classes, seat: Ints, job_class: Ints
+) -> Iterator[tuple[Code, Bools]]:
+    needs = (classes.memory_bytes, classes.cpu_cores, classes.host_memory_bytes)
+    for code, need in zip(_SCARCE, needs, strict=True):
+        if need.any():
+            yield code, need[job_class] > _left(seats, code)[seat][:, None]
+
+
+def _left(seats: Seats, code: Code) -> Floats:
+    if code is Code.MEMORY:
+        return seats.quota_bytes
+    return seats.cpu_free if code is Code.HOST_CPU else seats.host_memory_free_bytes
+
+
+def _held(rows: Rows, row: Ints, job_class: Ints) -> Bools:
+    only = np.array([rows.only.get(one, -1) for one in row.tolist()], np.int64)[:, None]
+    held: Bools = (only >= 0) & (only != job_class)
+    return held
+
+
+def _avoided(rows: Rows, row: Ints, job_class: Ints) -> Bools:
+    avoided = np.zeros((len(row), len(job_class)), bool)
+    for at, number in zip(*rows.avoided, strict=True):
+        avoided[np.ix_(row == at, job_class == number)] = True
+    return avoided
+
+
+# --- worth --------------------------------------------------------------------------------
+
+
+def _scores(
+    seats: Seats, demand: Demand, rows: Rows, predictor: Predictor, memory: Memory
+) -> Scores:
+    """[loads, classes]; of loads that are not matched NaN."""
+    loads = np.unique(seats.load[rows.first])
+    profiles, profile = np.unique(demand.classes.profile, return_inverse=True)
+    found = memory.scores(predictor, seats.online.take(loads), demand.profiles.take(profiles))
+    if len(loads) == len(seats.online.key) and len(profiles) == len(demand.classes):
+        return Scores(found.throughput[:, profile], found.slowdown[:, profile])
+    shape = len(seats.online.key), len(demand.classes)
+    scores = Scores(np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32))
+    scores.throughput[loads] = found.throughput[:, profile]
+    scores.slowdown[loads] = found.slowdown[:, profile]
+    return scores
+
+
+def _worth(
+    seats: Seats, classes: Classes, scores: Scores, kinds: Mapping[Code, Bools], rows: Rows
+) -> Worths:
+    bound, bounds = _bounds(seats)
+    base = [_base(scores, classes, most) for most in bounds]
+    allowed = ~np.logical_or.reduce(list(kinds.values()))
+    every = np.arange(len(classes))
+    worth = np.empty((len(rows), len(classes)), np.int32)
+    for piece in _pieces(len(rows)):
+        seat = rows.first[piece]
+        part = worth[piece]
+        for number, values in enumerate(base):
+            these = bound[seat] == number
+            part[these] = values[seats.load[seat[these]]]
+        part *= allowed[seats.kind[seat]]
+        for _, forbids in _scarce(seats, classes, seat, every):
+            part *= ~forbids
+    worth[rows.avoided] = 0
+    for row, only in rows.only.items():
+        worth[row, every != only] = 0
+    return worth
+
+
+def _bounds(seats: Seats) -> tuple[Ints, list[float]]:
+    """The bound on slowdown of each seat as a number, and the bounds."""
+    bounds, bound = np.unique(seats.most_slowdown, return_inverse=True)
+    return bound, bounds.tolist()
+
+
+def _base(scores: Scores, classes: Classes, most: float) -> Worths:
+    """[loads, classes] what a pair is worth as far as predictions go."""
+    weight = classes.weight.astype(np.float32)
+    base = np.empty(scores.throughput.shape, np.int32)
+    for piece in _pieces(len(base)):
+        throughput, slowdown = scores.throughput[piece], scores.slowdown[piece]
+        value = weights.worth(throughput, slowdown, weight)
+        value[~(value > 0.0) | weights.forbidden(throughput, slowdown, most)] = 0.0
+        base[piece] = np.rint(weights.SCALE * value)
+    return base
+
+
+def _pieces(rows: int) -> list[slice]:
+    return [slice(at, at + _PIECE) for at in range(0, rows, _PIECE)]
+
+
+# --- running jobs -------------------------------------------------------------------------
+
+
+def _guests(
+    field: Field,
+    seats: Seats,
+    demand: Demand,
+    scores: Scores,
+    predictor: Predictor,
+    memory: Memory,
+) -> Guests:
+    """What they do where they are, and what a restart would cost them."""
+    count = len(field.guests)
+    seat, job = len(field.free) + np.arange(count), len(field.waiting) + np.arange(count)
+    running = [guest.running for guest in field.guests]
+    started, left = columns.numbers(running, "share_percent"), seats.share_percent[seat]
+    share = np.maximum(shares.LEAST, np.minimum(started, left))
+    judged = judge(predictor, memory, seats, demand, seat, job, share)
+    throughput = columns.numbers(judged, "throughput")
+    slowdown = columns.numbers(judged, "slowdown")
+    _as_scored(throughput, slowdown, field, seats, demand, scores, started >= left)
+    restart = columns.numbers(field.guests, "gpu.rules.restart_s")
+    unsaved = columns.numbers(running, "unsaved_work_s")
+    cost = weights.cost_work_s(unsaved, restart, throughput)
+    policy = columns.numbers(field.guests, "gpu.rules.move_min_gain")
+    gain = weights.least_gain(cost, columns.numbers(running, "left_work_s") + unsaved, policy)
+    weight = columns.numbers(running, "job.weight")
+    return Guests(
+        seat=seat,
+        job=job,
+        judged=judged,
+        throughput=throughput,
+        cost_work_s=cost,
+        least_gain=gain,
+        worth=weights.millionths(weights.worth(throughput, slowdown, weight)),
+        staying=weights.millionths(weight * gain),
+    )
+
+
+def _as_scored(
+    throughput: Floats,
+    slowdown: Floats,
+    field: Field,
+    seats: Seats,
+    demand: Demand,
+    scores: Scores,
+    whole: Bools,
+) -> None:
+    """Who may move and has all that online leaves is judged by the ruler of all other pairs."""
+    at = np.flatnonzero(whole[: field.moving])
+    job_class = demand.job_class[len(field.waiting) + at]
+    load = seats.load[len(field.free) + at]
+    throughput[at] = scores.throughput[load, job_class]
+    slowdown[at] = scores.slowdown[load, job_class]
+
+
+def _let_stay(worth: Worths, rows: Rows, guests: Guests, demand: Demand) -> None:
+    """The pair of a running job and its GPU: whatever stands between them now, it runs there."""
+    row = np.flatnonzero(rows.guest >= 0)
+    at = rows.guest[row]
+    own = demand.job_class[guests.job[at]]
+    staying = np.maximum(guests.worth[at] + guests.staying[at], 1)
+    worth[row, own] = np.maximum(worth[row, own], staying)

@@ -1,151 +1,246 @@
-"""A solved problem told pair by pair, GPU by GPU, job by job. Pure."""
+"""A matched problem told pair by pair, GPU by GPU, job by job. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
+from uuid import UUID
 
+import msgspec
 import numpy as np
 
-from console.scheduling.plan import Code, Kind, Placing, Verdict
-from console.scheduling.snapshot import GpuFacts, JobFacts
+from console.scheduling.plan import Code, Kind, Move, Placing, Verdict
 from workers.matching import explain
-from workers.matching.problem import BARRIERS, SCALE, Codes, Ints, Problem
+from workers.matching.columns import Ints
+from workers.matching.dealing import Pairs
+from workers.matching.judging import choose
+from workers.matching.matched import Matched
+from workers.matching.memory import Judged, Memory
+from workers.matching.moves import Chain
+from workers.matching.rivals import Rivals, rivals
+from workers.matching.weights import SCALE
+from workers.matching.why_not import WhyNot
+from workers.prediction.predictor import Predictor
 
 
-@dataclass(frozen=True)
 class Story:
-    """The assignment `x` of `problem`, which was made of `gpus` and `jobs`, with class prices."""
+    """What is said of `matched`; `predictor` is asked about the pairs that were chosen."""
 
-    problem: Problem
-    gpus: Sequence[GpuFacts]
-    jobs: Sequence[JobFacts]
-    x: Ints
-    price: Ints
-
-    @cached_property
-    def pairs(self) -> dict[int, int]:
-        """GPU index → job index: members of a row and of a class are dealt out in order."""
-        rows = [iter(members) for members in self.problem.rows.members]
-        classes = [iter(members) for members in self.problem.classes.members]
-        return {
-            next(rows[row]): next(classes[column])
-            for row, column in np.argwhere(self.x > 0).tolist()
-            for _ in range(int(self.x[row, column]))
-        }
+    def __init__(self, matched: Matched, predictor: Predictor, memory: Memory) -> None:
+        self.matched, self.predictor, self.memory = matched, predictor, memory
+        self.problem, self.deal = matched.problem, matched.deal
+        self.seats, self.jobs = self.problem.seats, self.problem.demand.jobs
 
     @cached_property
-    def _row_of(self) -> dict[int, int]:
-        return _places(self.problem.rows.members)
+    def _placed(self) -> list[Judged]:
+        return self._judged(self.deal.placed)
 
     @cached_property
-    def _class_of(self) -> dict[int, int]:
-        return _places(self.problem.classes.members)
+    def _moved(self) -> list[Judged]:
+        moved = self.problem.guests.job[self.deal.moved]
+        return self._judged(Pairs(self.deal.to, moved))
+
+    def _judged(self, pairs: Pairs) -> list[Judged]:
+        return choose(
+            self.predictor,
+            self.memory,
+            self.seats,
+            self.problem.demand,
+            pairs.seat,
+            pairs.job,
+        )
+
+    @cached_property
+    def throughput(self) -> float:
+        """Of all that runs or is placed, where the plan puts it; in GPUs."""
+        guests, moved = self.problem.guests, set(self.deal.moved.tolist())
+        stay = (one.throughput for at, one in enumerate(guests.judged) if at not in moved)
+        go = (one.throughput for one in (*self._placed, *self._moved))
+        return sum(stay) + sum(go)
 
     def placings(self) -> Iterator[Placing]:
-        for gpu, job in self.pairs.items():
-            row, column = self._row_of[gpu], self._class_of[job]
+        quota = self.seats.quota_bytes[self.deal.placed.seat].tolist()
+        seats, jobs = self.deal.placed.seat.tolist(), self.deal.placed.job.tolist()
+        for seat, job, held, one in zip(seats, jobs, quota, self._placed, strict=True):
             yield Placing(
-                job_id=self.jobs[job].id,
-                gpu_id=self.gpus[gpu].id,
-                share_percent=float(self.problem.rows.share_percent[row]),
-                quota_bytes=int(self.problem.rows.quota_bytes[row]),
-                throughput=float(self.problem.throughput[row, column]),
+                self.jobs[job].id,
+                self.seats.gpus[seat].id,
+                one.share_percent,
+                int(held),
+                one.throughput,
+                one.slowdown,
             )
+
+    # --- moves ----------------------------------------------------------------------------
+
+    def moves(self) -> Iterator[Move]:
+        for number, chain in enumerate(self.matched.chains, 1):
+            for at, guest in enumerate(chain.guests):
+                yield self._move(number, chain, at, guest)
+
+    def _move(self, number: int, chain: Chain, at: int, guest: int) -> Move:
+        guests, running = self.problem.guests, self.problem.field.guests[guest].running
+        now, there = self._speeds(guest, chain.to[at])
+        after = chain.guests[at - 1] if at or chain.ring else None
+        pays_back_s = self._pays_back_s(chain)
+        evidence = {
+            "throughput_now": now,
+            "throughput_there": there,
+            "gain": there - now,
+            "least_gain": float(guests.least_gain[guest]),
+            "cost_work_s": float(guests.cost_work_s[guest]),
+            "left_work_s": running.left_work_s,
+        }
+        if pays_back_s is not None:
+            evidence["pays_back_s"] = pays_back_s
+        return Move(
+            placement_id=running.placement_id,
+            job_id=running.job.id,
+            from_gpu_id=running.gpu_id,
+            to_gpu_id=self.seats.gpus[chain.to[at]].id,
+            gain=there - now,
+            cost_work_s=float(guests.cost_work_s[guest]),
+            pays_back_s=pays_back_s,
+            why=self._why_moved(chain, at, guest),
+            evidence={name: round(value, 4) for name, value in evidence.items()},
+            chain=number,
+            after=self._placement(after),
+        )
+
+    def _placement(self, guest: int | None) -> UUID | None:
+        return None if guest is None else self.problem.field.guests[guest].running.placement_id
+
+    def _speeds(self, guest: int, seat: int) -> tuple[float, float]:
+        """Here and there, by the ruler of the matching."""
+        row, own = self.problem.row_of[[seat]], self.problem.own_class[[guest]]
+        there = self.problem.throughput(row, own)
+        return float(self.problem.guests.throughput[guest]), float(there[0])
+
+    def _pays_back_s(self, chain: Chain) -> float | None:
+        """World time until a chain's jobs are as far as they would have been without it."""
+        speeds = [self._speeds(*one) for one in zip(chain.guests, chain.to, strict=True)]
+        gain = sum(there - now for now, there in speeds)
+        cost = self.problem.guests.cost_work_s[np.array(chain.guests)].sum()
+        return float(cost / gain) if gain > 0.0 else None
+
+    def _why_moved(self, chain: Chain, at: int, guest: int) -> str:
+        running = self.problem.field.guests[guest]
+        names = running.gpu.name, self.seats.gpus[chain.to[at]].name
+        pays_back_s = self._pays_back_s(chain)
+        said = [explain.moved(names, *self._speeds(guest, chain.to[at]), pays_back_s)]
+        if len(chain.guests) > 1:
+            said.append(explain.chained(len(chain.guests)))
+        if chain.follower is not None and at == len(chain.guests) - 1:
+            said.append(explain.makes_room(self.jobs[chain.follower].name))
+        return " ".join(said)
+
+    # --- verdicts -------------------------------------------------------------------------
 
     def verdicts(self) -> Iterator[Verdict]:
         """One for each pair, then one for each GPU and each job that is left."""
-        for gpu, job in self.pairs.items():
-            yield self._placed(gpu, job)
-        for row, gpus in enumerate(self.problem.rows.members):
-            yield from self._unused(row, [gpu for gpu in gpus if gpu not in self.pairs])
-        placed = set(self.pairs.values())
-        for column, jobs in enumerate(self.problem.classes.members):
-            yield from self._waiting(column, [job for job in jobs if job not in placed])
+        yield from self._pairs()
+        yield from self._stays()
+        yield from self._moves()
+        yield from self._follows()
+        why_not = WhyNot(self.matched)
+        yield from why_not.unused()
+        yield from why_not.waiting()
+        for gpu, shut in self.problem.field.closed:
+            yield Verdict(Kind.UNUSED, shut.code, shut.why, gpu_id=gpu.id)
+        for job, out in self.problem.field.out:
+            yield Verdict(Kind.WAIT, out.code, out.why, job_id=job.id)
 
-    # --- a pair ---------------------------------------------------------------------------
+    def _pairs(self) -> Iterator[Verdict]:
+        seats, jobs = self.deal.placed.seat, self.deal.placed.job
+        row, job_class = self.problem.row_of[seats], self.problem.demand.job_class[jobs]
+        others = rivals(self.matched, row, job_class)
+        for at, (seat, job, one) in enumerate(
+            zip(seats.tolist(), jobs.tolist(), self._placed, strict=True)
+        ):
+            said = f"{explain.pair(one)} {others.said[at]}"
+            worth = int(self.problem.worth[row[at], job_class[at]])
+            yield self._pair(Kind.PLACE, Code.BEST, said, seat, job, one, others, at, worth)
 
-    def _placed(self, gpu: int, job: int) -> Verdict:
-        row, column = self._row_of[gpu], self._class_of[job]
-        throughput = float(self.problem.throughput[row, column])
-        slowdown = float(self.problem.slowdown[row, column])
-        share = float(self.problem.rows.share_percent[row])
+    def _stays(self) -> Iterator[Verdict]:
+        """Running jobs that stay where they are, whether or not they might have moved."""
+        guests, field = self.problem.guests, self.problem.field
+        moved = set(self.deal.moved.tolist())
+        kept = np.array([at for at in range(len(field.guests)) if at not in moved], np.int64)
+        others = self._others_of(kept)
+        trimmed = set(self.matched.trimmed.tolist())
+        gains, worths = guests.least_gain.tolist(), guests.worth.tolist()
+        for place, at in enumerate(kept.tolist()):
+            guest, one = field.guests[at], guests.judged[at]
+            stays = explain.TRIMMED if at in trimmed else guest.stays
+            code = Code.FIXED if stays else Code.KEPT
+            why = explain.fixed(stays) if stays else explain.kept(gains[at])
+            said = f"{explain.here(one)} {why}"
+            seat, job = int(guests.seat[at]), int(guests.job[at])
+            worth = worths[at]
+            yield self._pair(Kind.KEEP, code, said, seat, job, one, others, place, worth)
+
+    def _others_of(self, guests: Ints) -> Rivals:
+        """Of running jobs; nothing of those that were pinned to their GPUs."""
+        row = self.problem.row_of[self.problem.guests.seat[guests]]
+        row[np.isin(guests, self.matched.pinned)] = -1
+        own = np.full(len(guests), -1)
+        movable = guests < self.problem.field.moving
+        own[movable] = self.problem.own_class[guests[movable]]
+        return rivals(self.matched, row, own)
+
+    def _moves(self) -> Iterator[Verdict]:
+        guests = self.deal.moved
+        judged = dict(zip(guests.tolist(), self._moved, strict=True))
+        row, own = self.problem.row_of[self.deal.to], self.problem.own_class[guests]
+        others = rivals(self.matched, row, own)
+        place = {guest: at for at, guest in enumerate(guests.tolist())}
+        for chain in self.matched.chains:
+            for at, (guest, seat) in enumerate(zip(chain.guests, chain.to, strict=True)):
+                said, job = self._why_moved(chain, at, guest), int(self.problem.guests.job[guest])
+                one = judged[guest]
+                to = place[guest]
+                worth = int(self.problem.worth[row[to], own[to]])
+                made = self._pair(Kind.MOVE, Code.MOVE, said, seat, job, one, others, to, worth)
+                here = self.problem.field.guests[guest].gpu.id
+                yield msgspec.structs.replace(made, from_gpu_id=here)
+
+    def _follows(self) -> Iterator[Verdict]:
+        """Jobs that would have GPUs which moves of the plan empty."""
+        following = self.deal.following
+        for seat, job in zip(following.seat.tolist(), following.job.tolist(), strict=True):
+            guest = self.problem.field.guests[seat - len(self.problem.field.free)]
+            why = explain.follows(guest.gpu.name, guest.running.job.name)
+            yield Verdict(Kind.WAIT, Code.FOLLOWS, why, job_id=self.jobs[job].id)
+
+    def _pair(
+        self,
+        kind: Kind,
+        code: Code,
+        said: str,
+        seat: int,
+        job: int,
+        one: Judged,
+        others: Rivals,
+        at: int,
+        worth: int,
+    ) -> Verdict:
         return Verdict(
-            Kind.PLACE,
-            Code.BEST,
-            f"{explain.pair(throughput, share, slowdown)} {self._runner_up(row, column)}",
+            kind,
+            code,
+            said,
             job_id=self.jobs[job].id,
-            gpu_id=self.gpus[gpu].id,
-            weight=float(self.problem.worth[row, column]) / SCALE,
-            throughput=throughput,
-            slowdown=slowdown,
-            share_percent=share,
+            gpu_id=self.seats.gpus[seat].id,
+            weight=worth / SCALE,
+            throughput=one.throughput,
+            slowdown=one.slowdown,
+            share_percent=one.share_percent,
+            throughput_low=one.throughput_low,
+            throughput_high=one.throughput_high,
+            slowdown_low=one.slowdown_low,
+            slowdown_high=one.slowdown_high,
+            predictor=one.source,
+            flags=(one.flags,) if one.flags else (),
+            runner_up=others.name[at],
+            runner_up_loss=others.loss[at],
+            gpu_price=others.price[at],
         )
-
-    def _runner_up(self, row: int, column: int) -> str:
-        """The next best job for the GPU at the prices of the plan, and what it would cost."""
-        worth = self.problem.worth[row]
-        gain = np.where(worth > 0, worth - self.price, -1)
-        own, gain[column] = gain[column], -1
-        other = int(gain.argmax())
-        if gain[other] < 0:
-            return explain.NO_OTHER
-        job = self.problem.classes.examples[other]
-        loss = float(own - max(0, gain[other])) / SCALE
-        return explain.runner_up(job.name, float(self.problem.throughput[row, other]), loss)
-
-    # --- what is left ---------------------------------------------------------------------
-
-    def _unused(self, row: int, gpus: Sequence[int]) -> Iterator[Verdict]:
-        if gpus:
-            code, why = self._why_unused(row)
-            for gpu in gpus:
-                yield Verdict(Kind.UNUSED, code, why, gpu_id=self.gpus[gpu].id)
-
-    def _why_unused(self, row: int) -> tuple[Code, str]:
-        gpu = self.gpus[self.problem.rows.members[row][0]]
-        if not self.jobs:
-            return Code.NO_JOBS, explain.NO_JOBS
-        if self.problem.rows.share_percent[row] == 0:
-            return Code.NO_SHARE, explain.no_share(gpu)
-        if (code := _nearest(self.problem.barrier[row])) is None:
-            return Code.OUTBID, explain.NOT_NEEDED
-        return code, explain.gpu_barrier(code, gpu, row, self.problem)
-
-    def _waiting(self, column: int, jobs: Sequence[int]) -> Iterator[Verdict]:
-        if jobs:
-            code, why = self._why_waiting(column)
-            for job in jobs:
-                yield Verdict(Kind.WAIT, code, why, job_id=self.jobs[job].id)
-
-    def _why_waiting(self, column: int) -> tuple[Code, str]:
-        if not self.gpus:
-            return Code.NO_GPUS, explain.NO_GPUS
-        if (code := _nearest(self.problem.barrier[:, column])) is None:
-            return Code.OUTBID, self._outbid(column)
-        job = self.problem.classes.examples[column]
-        return code, explain.job_barrier(code, job, len(self.gpus), self.problem)
-
-    def _outbid(self, column: int) -> str:
-        """Who got the GPU on which the job would do best."""
-        feasible = self.problem.barrier[:, column] == 0
-        fits = int(self.problem.rows.count[feasible].sum())
-        row = int(np.where(feasible, self.problem.worth[:, column], -1).argmax())
-        gpu = self.problem.rows.members[row][0]
-        if gpu not in self.pairs:
-            return explain.outbid(fits)
-        winner = self.pairs[gpu]
-        own, theirs = self.problem.throughput[row, [column, self._class_of[winner]]].tolist()
-        names = self.gpus[gpu].name, self.jobs[winner].name
-        return explain.outbid_by(fits, names, own, theirs)
-
-
-def _nearest(barrier: Codes) -> Code | None:
-    """The barrier at which the nearest partner failed, since those before it were passed; None
-    when one failed at none."""
-    return None if (barrier == 0).any() else BARRIERS[int(barrier.max())]
-
-
-def _places(members: Sequence[Sequence[int]]) -> dict[int, int]:
-    return {index: place for place, group in enumerate(members) for index in group}

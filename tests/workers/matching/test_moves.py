@@ -16,7 +16,9 @@ def decided(*, guest=None, free=1, allowed=1, jobs=(), **values):
     """A hungry job beside a busy tenant, and GPUs that are free."""
     gpus = [a_gpu(1, BUSY), *(a_gpu(2 + index) for index in range(free))]
     running = a_guest(a_job(50, HUNGRY), gpus[0], **(guest or {}))
-    return decide(a_snapshot(gpus, jobs, running=(running,), moves_allowed=allowed, **values))
+    return decide(
+        a_snapshot(gpus, jobs, running=(running,), restarts_left={"web": allowed}, **values)
+    )
 
 
 def test_a_move_that_pays_is_wished_for():
@@ -65,7 +67,7 @@ def test_the_gpu_of_a_move_is_kept_free():
 def test_only_as_many_as_are_allowed_and_each_to_a_gpu_of_its_own():
     gpus = [*(a_gpu(n, BUSY) for n in (1, 2, 3)), *(a_gpu(n) for n in (4, 5, 6))]
     running = tuple(a_guest(a_job(50 + gpu.id, HUNGRY), gpu) for gpu in gpus[:3])
-    plan = decide(a_snapshot(gpus, running=running, moves_allowed=2))
+    plan = decide(a_snapshot(gpus, running=running, restarts_left={"web": 2}))
     assert len(plan.moves) == len({move.to_gpu_id for move in plan.moves}) == 2
 
 

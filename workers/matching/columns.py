@@ -1,0 +1,92 @@
+"""Facts as columns: numpy does the rest for tens of thousands of GPUs and jobs at once. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from console.scheduling.snapshot import GpuFacts
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+NAN: Final = float("nan")
+# Loads are rounded up to this step: safe, and it makes GPUs alike. Percent.
+STEP: Final = 5.0
+# Times are rounded to steps of 5 % as well.
+_LOG_STEP: Final = float(np.log1p(STEP / 100.0))
+# How a missing value is coded; no step of a load is that high.
+MISSING: Final = 31
+_LONGEST: Final = 1_023
+
+
+def numbers(facts: Sequence[Any], name: str) -> Floats:
+    """The attribute `name` of each, which is always known."""
+    return np.fromiter(map(attrgetter(name), facts), np.float64, len(facts))
+
+
+def optional(facts: Sequence[Any], name: str) -> Floats:
+    """The attribute `name` of each, NaN where it is None."""
+    known = (NAN if one is None else one for one in map(attrgetter(name), facts))
+    return np.fromiter(known, np.float64, len(facts))
+
+
+def codes(values: Iterable[Hashable], seen: dict[Any, int]) -> list[int]:
+    """A number for each value, the same for equal ones; those not in `seen` are added to it."""
+    return [seen.setdefault(value, len(seen)) for value in values]
+
+
+def codes_of(facts: Sequence[Any], name: str) -> tuple[Ints, list[Any]]:
+    """The attribute `name` of each as a number, and what the numbers mean."""
+    seen: dict[Any, int] = {}
+    column = np.array(codes(map(attrgetter(name), facts), seen), np.int64)
+    return column, list(seen)
+
+
+def steps(percent: Floats) -> Ints:
+    """How many steps of 5 %, rounded up, at most a whole card; `MISSING` for NaN."""
+    up = np.ceil(np.clip(percent, 0.0, 100.0) / STEP)
+    return np.where(np.isnan(percent), MISSING, up).astype(np.int64)
+
+
+def time_steps(seconds: Floats) -> Ints:
+    """Steps of 5 % above a microsecond, from 1 on; 0 for NaN."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        count = np.rint(np.log(np.maximum(seconds, 1e-6) / 1e-6) / _LOG_STEP) + 1.0
+    return np.where(np.isnan(seconds), 0, np.clip(count, 1, _LONGEST)).astype(np.int64)
+
+
+def share_of_steps(count: Ints) -> Floats:
+    """A load as a fraction of the card, NaN for `MISSING`."""
+    return np.where(count == MISSING, NAN, count * (STEP / 100.0))
+
+
+def time_of_steps(count: Ints) -> Floats:
+    return np.where(count == 0, NAN, 1e-6 * np.exp((count - 1) * _LOG_STEP))
+
+
+def groups(key: Ints | Floats) -> tuple[Ints, Ints]:
+    """Equal keys together: the first index of each group, and the group of each index.
+
+    `key` is [n] or [n, columns]; groups are in the order of their keys.
+    """
+    if key.ndim == 1:
+        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+        return first, group
+    order = np.lexsort(key.T[::-1])
+    ordered = key[order]
+    new = np.ones(len(key), bool)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    group = np.empty(len(key), np.int64)
+    group[order] = np.cumsum(new) - 1
+    return order[new], group
+
+
+def model_of(gpu: GpuFacts) -> str:
+    """As predictors know it: what was learnt on a simulated card never serves a real one."""
+    return f"simulated:{gpu.model}" if gpu.simulated else gpu.model
