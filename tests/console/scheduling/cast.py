@@ -13,7 +13,7 @@ from console.inventory.models import Gpu, Node, Pool
 from console.policies import services as policies
 from console.scheduling.calls import Call
 from console.scheduling.models import Placement, Round
-from console.scheduling.plan import Move, Plan
+from console.scheduling.plan import Move, Placing, Plan
 from console.scheduling.rounds import run_round
 from console.scheduling.snapshot import Snapshot
 from console.telemetry.latest import LiveGpu
@@ -85,6 +85,15 @@ def a_round(
 
 def nothing_decided(snapshot: Snapshot) -> Plan:
     return Plan((), (), (), 0.0, 0.0, 0.0, 0, {}, {})
+
+
+def one_each(snapshot: Snapshot):
+    """Place the jobs that wait on the GPUs that are free, in order."""
+    taken = {one.gpu_id for one in snapshot.running}
+    free = [gpu for gpu in snapshot.gpus if gpu.id not in taken]
+    pairs = zip(snapshot.jobs, free, strict=False)
+    placings = tuple(Placing(job.id, gpu.id, 40.0, 8 * GIB, 0.8) for job, gpu in pairs)
+    return replace(nothing_decided(snapshot), placings=placings)
 
 
 def a_move(placement: Placement, to: Gpu, chain: int = 0, gain: float = 0.2) -> Move:

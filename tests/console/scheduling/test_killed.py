@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,16 +13,14 @@ from console.runs import leases
 from console.scheduling import calls, decisions, jobs, move_plans, placing, reading, rounds
 from console.scheduling.calls import Call
 from console.scheduling.models import Placement, Round
-from console.scheduling.plan import Placing
-from console.scheduling.snapshot import Snapshot
 from console.telemetry import live_store
 from console.workloads.models import OfflineJob
-from tests.console.inventory.cast import GIB, NOW
+from tests.console.inventory.cast import NOW
 from tests.console.scheduling.cast import (
     a_round,
     a_waiting_job,
     live,
-    nothing_decided,
+    one_each,
     sharing_gpus,
 )
 
@@ -32,15 +29,6 @@ pytestmark = pytest.mark.django_db
 
 class Killed(BaseException):
     """As a signal: nothing that handles errors sees it."""
-
-
-def one_each(snapshot: Snapshot):
-    """Place the jobs that wait on the GPUs that are free, in order."""
-    taken = {one.gpu_id for one in snapshot.running}
-    free = [gpu for gpu in snapshot.gpus if gpu.id not in taken]
-    pairs = zip(snapshot.jobs, free, strict=False)
-    placings = tuple(Placing(job.id, gpu.id, 40.0, 8 * GIB, 0.8) for job, gpu in pairs)
-    return replace(nothing_decided(snapshot), placings=placings)
 
 
 @pytest.fixture
