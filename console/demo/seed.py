@@ -20,9 +20,12 @@ from console.demo.cluster import (
     CAMPAIGN_PRIORITY,
     CAREFUL_FAMILY,
     CARELESS_FAMILY,
+    NOVEL,
+    NOVEL_HOURS,
     PROCESS_FAMILY,
     REAL_NODE,
     REAL_POOL,
+    WORLD_HOUR_S,
     staged,
 )
 from console.inventory import enrolment, imports
@@ -31,7 +34,8 @@ from console.policies import rules
 from console.policies import services as policies
 from console.policies.models import Policy
 from console.workloads import services as workloads
-from console.workloads.models import OfflineJob
+from console.workloads.models import OfflineJob, Team
+from console.workloads.services import Submission
 
 FAMILIES = 200
 URGENT_IN = 10
@@ -47,9 +51,28 @@ def everything(
     path.write_bytes(cluster_file.encode(cluster))
     imports.import_cluster(cluster, actor=system("demo"), now=now, mode=SharingMode.OBSERVE)
     policies.ensure_defaults(now, demo=True)
+    _submit_novel(now)
     if gpu_uuids:
         _let_jobs_run_unlimited(REAL_POOL, now)
     _enrol(folder)
+
+
+def _submit_novel(now: datetime) -> None:
+    """Jobs that nobody knows: they are measured on the first GPUs that are free and share. None of
+    them is for the node that would really run its command."""
+    pools = Pool.objects.exclude(name=REAL_POOL).values_list("name", flat=True)
+    admin = User.objects.get(username=people.username("admin"))
+    team = Team.objects.get(name="research")
+    for name, image, command in NOVEL:
+        wanted = Submission(
+            name,
+            team,
+            NOVEL_HOURS * WORLD_HOUR_S,
+            image=image,
+            command=command.split(),
+            pools=list(pools),
+        )
+        workloads.submit(wanted, admin, now)
 
 
 def _let_jobs_run_unlimited(pool: str, now: datetime) -> None:

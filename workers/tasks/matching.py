@@ -5,9 +5,10 @@ from __future__ import annotations
 from django.utils import timezone
 
 from console.doorbell import RUN_ROUND
-from console.scheduling import rounds
+from console.scheduling import profiling, rounds
 from console.scheduling.calls import Call
 from console.scheduling.models import Round
+from console.workloads.queries import live
 from workers.tasks.register import asked, holder, task
 
 
@@ -16,5 +17,6 @@ def run_round(trigger: str = "schedule") -> None:
     from workers.matching.decide import decide  # the solver is a second to import; beat needs none
 
     call = Call(trigger, *asked())
+    profiling.begin(live(), timezone.now())  # only these need a GPU on which nobody runs
     for kind in (Round.Kind.SHADOW, Round.Kind.ENFORCE):
         rounds.run_round(kind, call, timezone.now(), holder(), decide)

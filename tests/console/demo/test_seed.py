@@ -55,6 +55,13 @@ def test_there_is_a_person_for_each_role_of_the_menu(folder: Path) -> None:
     assert people.with_role("owner") is None
 
 
+def test_some_jobs_come_without_a_profile(folder: Path) -> None:
+    novel = OfflineJob.objects.filter(state="PENDING")
+    assert {job.profile_source for job in novel} == {"conservative"}
+    assert novel.count() == 4
+    assert len(set(novel.values_list("profile_key", flat=True))) == 3
+
+
 def test_a_refill_adds_waiting_jobs_some_of_them_urgent(folder: Path) -> None:
     before = set(OfflineJob.objects.values_list("id", flat=True))
     seed.refill_queue(40, NOW)
