@@ -3,11 +3,16 @@ bandwidth, PCIe receive. Each is an average over the time between two looks."""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from struct import Struct
 from typing import Any, Final
 
 from agents.collectors import numbers
 from agents.collectors.base import NOTHING, Finding, Findings, Unavailable
+from agents.collectors.gauges import Call, function
 from agents.collectors.nvml import Device, Nvml, Trouble
 from agents.sysmonitor.signals import POSITIONS, Values
 from agents.wire.names import Signal
@@ -26,17 +31,38 @@ LEAST_S: Final = 0.1
 # An average over longer than this is no local sample.
 MOST_S: Final = 2.0
 VERSION: Final = 1
+# Where the first metric lies in nvmlGpmMetricsGet_t; in nvmlGpmMetric_t the code and the value
+# stand between the number and three names.
+_FIRST: Final = 24
+_TOLD: Final = Struct("=" + "4x I d 24x" * len(METRICS))
 NO_FINDING: Final = Finding()
 
 
-@dataclass(frozen=True, slots=True)
 class _Turn:
-    """A sample, the request that compares it with the other before it, and the places in that
-    request that hold our metrics."""
+    """A sample of one card, and the request that compares it with the other before it."""
 
-    sample: Any
-    request: Any
-    metrics: tuple[Any, ...]
+    def __init__(self, library: Any, handle: Any, sample: Any, before: Any) -> None:
+        self.sample = sample
+        self._library, self._request = library, library.c_nvmlGpmMetricsGet_t()
+        self._request.version, self._request.numMetrics = VERSION, len(METRICS)
+        self._request.sample1, self._request.sample2 = before, sample
+        self._metrics = tuple(self._request.metrics[place] for place in range(len(METRICS)))
+        for metric, (number, _, _) in zip(self._metrics, METRICS, strict=True):
+            metric.metricId = number
+        take = function(library, "nvmlGpmSampleGet")
+        self._take = None if take is None else partial(take, handle, sample)
+        self._compare = _compare(library, self._request)
+
+    def is_taken(self) -> bool:
+        """Takes the sample. False where that takes nvidia-ml-py, or fails."""
+        return self._take is not None and self._take() == 0
+
+    def told(self) -> Sequence[Any]:
+        """Of each metric the code of an error, or 0, and the value. Raises NVMLError."""
+        if self._compare is not None and self._compare() == 0:
+            return _TOLD.unpack_from(self._request, _FIRST)
+        self._library.nvmlGpmMetricsGet(self._request)
+        return [each for one in self._metrics for each in (one.nvmlReturn, one.value)]
 
 
 @dataclass(slots=True)
@@ -81,7 +107,7 @@ class GpmSource:
         try:
             for device in devices:
                 if device.card.gpm and device.card.uuid not in self._counters:
-                    self._counters[device.card.uuid] = _prepared(library)
+                    self._counters[device.card.uuid] = _prepared(library, device.handle)
         except library.NVMLError as error:
             raise Unavailable(f"NVML gives no GPM sample: {error}") from error
 
@@ -96,7 +122,7 @@ class GpmSource:
         if passed_s is not None and 0.0 <= passed_s < LEAST_S:
             return counters.last
         turn = counters.next
-        if self._nvml.ask(device, "nvmlGpmSampleGet", turn.sample) is None:
+        if not (turn.is_taken() or self._take(device, turn)):
             return Finding(missing=_refusal(device))
         counters.next, counters.after, counters.at = counters.after, turn, now
         if passed_s is None or not LEAST_S <= passed_s <= MOST_S:
@@ -104,32 +130,32 @@ class GpmSource:
         counters.last = Finding(self._average(turn))
         return counters.last
 
+    def _take(self, device: Device, turn: _Turn) -> bool:
+        """As `_Turn.is_taken`, explained."""
+        return self._nvml.ask(device, "nvmlGpmSampleGet", turn.sample) is not None
+
     def _average(self, turn: _Turn) -> Values:
         try:
-            self._nvml.library.nvmlGpmMetricsGet(turn.request)
+            told = turn.told()
         except self._nvml.library.NVMLError:
             return NOTHING
         values = list(NOTHING)
-        for metric, (place, signal, scale) in zip(turn.metrics, _PLACES, strict=True):
-            if metric.nvmlReturn == 0:
-                values[place] = numbers.read(signal, metric.value, scale)
+        for at, (place, signal, scale) in enumerate(_PLACES):
+            if told[2 * at] == 0:
+                values[place] = numbers.read(signal, told[2 * at + 1], scale)
         return tuple(values)
 
 
-def _prepared(library: Any) -> _Counters:
+def _prepared(library: Any, handle: Any) -> _Counters:
     """Raises NVMLError."""
     one, other = library.nvmlGpmSampleAlloc(), library.nvmlGpmSampleAlloc()
-    return _Counters(_turn(library, one, before=other), _turn(library, other, before=one))
+    return _Counters(_Turn(library, handle, one, other), _Turn(library, handle, other, one))
 
 
-def _turn(library: Any, sample: Any, before: Any) -> _Turn:
-    request = library.c_nvmlGpmMetricsGet_t()
-    request.version, request.numMetrics = VERSION, len(METRICS)
-    request.sample1, request.sample2 = before, sample
-    metrics = tuple(request.metrics[place] for place in range(len(METRICS)))
-    for metric, (number, _, _) in zip(metrics, METRICS, strict=True):
-        metric.metricId = number
-    return _Turn(sample, request, metrics)
+def _compare(library: Any, request: Any) -> Call | None:
+    """See `gauges`."""
+    compare = function(library, "nvmlGpmMetricsGet")
+    return None if compare is None else partial(compare, ctypes.byref(request))
 
 
 def _refusal(device: Device) -> dict[Signal, str]:

@@ -10,16 +10,26 @@ import ctypes
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from agents.collectors import numbers
 from agents.collectors.attribution import Client
-from agents.collectors.base import SET_BY_HAND, Finding, Findings, Unavailable, values_of
+from agents.collectors.base import NOTHING, SET_BY_HAND, Finding, Findings, Unavailable, values_of
 from agents.collectors.card import Card
+from agents.collectors.gauges import (
+    GPU_SENSOR,
+    MEMORY_V2,
+    SM_CLOCK,
+    Call,
+    Gauges,
+    function,
+    gauges,
+)
 from agents.sysmonitor.signals import POSITIONS, xid_gravity
-from agents.wire.names import SIGNALS, Signal
+from agents.wire.names import Signal
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +67,7 @@ MOST_EVENTS: Final = 64
 MOST_CAPABILITY: Final = 99
 # The reasons of a low clock need not be as fresh as a signal, unless it has fallen since.
 THROTTLE_S: Final = 1.0
-SM_CLOCK, GPU_SENSOR, PCIE_RX = 1, 0, 1
-MEMORY_V2: Final = 0x02000028
+PCIE_RX: Final = 1
 KIB: Final = 1024.0
 COMPUTE_MODES: Final = ("default", "exclusive_thread", "prohibited", "exclusive_process")
 THROTTLES: Final = (
@@ -78,6 +87,8 @@ THROTTLE_FORMS: Final = (
     ("nvmlDeviceGetCurrentClocksEventReasons",),
     ("nvmlDeviceGetCurrentClocksThrottleReasons",),
 )
+# No card has more memory than this.
+MOST_BYTES: Final = 1 << 46
 MEMORY_FORMS: Final = (
     ("nvmlDeviceGetMemoryInfo", MEMORY_V2),
     ("nvmlDeviceGetMemoryInfo",),
@@ -112,6 +123,7 @@ class Device:
     throttled: tuple[str, ...] | None = None
     throttled_at: float | None = None
     throttled_mhz: float | None = None
+    gauges: Gauges | None = None
 
 
 class Trouble(Exception):
@@ -181,6 +193,10 @@ class Nvml:
                 return self.first_of(device, *forms)
             self._refuse(device, name, code, str(error))
             return None
+
+    def form_of(self, name: str) -> int:
+        """Which form of the call works, from 0 for the newest."""
+        return self._forms.get(name, 0)
 
     def _refuse(self, device: Device, name: str, code: int, words: str) -> None:
         if code in TROUBLE:
@@ -321,15 +337,49 @@ class SignalSource:
 
     def _finding(self, device: Device, xid: float | None, now: float) -> Finding:
         try:
-            return self._signals(device, xid, now)
+            values = self._read(device) if device.gauges is not None else None
+            if values is None:
+                values = self._asked(device)
+                device.gauges = self._gauges(device)
+            values[_XID] = numbers.within(Signal.XID, xid)
+            if _is_due(device, values[_CLOCK], now):
+                self._ask_why_low(device, values[_CLOCK], now)
         except Trouble as trouble:
             return Finding(values_of({Signal.XID: xid}), trouble=str(trouble))
+        return Finding(tuple(values), _reasons(device), device.throttled)
 
-    def _signals(self, device: Device, xid: float | None, now: float) -> Finding:
+    def _read(self, device: Device) -> list[float | None] | None:
+        """Not held against any bounds yet. None where a call fails."""
+        raw = None if device.gauges is None else device.gauges.read()
+        if raw is None:
+            device.gauges = None
+            return None
+        values = list(NOTHING)
+        utilisation, total, reserved, used, temperature, clock, milliwatts = raw
+        values[_UTIL], values[_CLOCK] = float(utilisation), float(clock)
+        values[_TEMPERATURE], values[_POWER] = float(temperature), milliwatts * 1e-3
+        if used <= total <= MOST_BYTES and reserved <= total:
+            values[_MEMORY] = float(min(total, used + reserved))
+        return values
+
+    def _gauges(self, device: Device) -> Gauges | None:
+        """For all that the card has not refused. Only for the newest form of the memory's call,
+        which tells what the driver keeps for itself."""
+        if self._nvml.form_of(MEMORY_FORMS[0][0]):
+            return None
+        temperature = TEMPERATURE_FORMS[self._nvml.form_of(TEMPERATURE_FORMS[0][0])][0]
+        names = {call: call for call in _EXPLAINED_BY.values()} | {
+            "nvmlDeviceGetMemoryInfo": "nvmlDeviceGetMemoryInfo_v2",
+            "nvmlDeviceGetTemperatureV": str(temperature),
+        }
+        made = [name for call, name in names.items() if call not in device.refused]
+        return gauges(self._nvml.library, device.handle, made)
+
+    def _asked(self, device: Device) -> list[float | None]:
         nvml = self._nvml
         utilisation = nvml.ask(device, "nvmlDeviceGetUtilizationRates")
         memory = memory_bytes(nvml, device)
-        values: list[float | None] = [None] * len(SIGNALS)
+        values = list(NOTHING)
         values[_UTIL] = numbers.read(Signal.GPU_UTIL, getattr(utilisation, "gpu", None))
         values[_MEMORY] = None if memory is None else float(memory[0])
         values[_CLOCK] = numbers.read(
@@ -341,11 +391,11 @@ class SignalSource:
         values[_POWER] = numbers.read(
             Signal.POWER, nvml.ask(device, "nvmlDeviceGetPowerUsage"), 1e-3
         )
-        values[_XID] = numbers.within(Signal.XID, xid)
-        if _is_due(device, values[_CLOCK], now):
-            device.throttled_at, device.throttled_mhz = now, values[_CLOCK]
-            device.throttled = throttled(nvml.first_of(device, *THROTTLE_FORMS))
-        return Finding(tuple(values), _reasons(device), device.throttled)
+        return values
+
+    def _ask_why_low(self, device: Device, clock_mhz: float | None, now: float) -> None:
+        device.throttled_at, device.throttled_mhz = now, clock_mhz
+        device.throttled = throttled(self._nvml.first_of(device, *THROTTLE_FORMS))
 
 
 def _is_due(device: Device, clock_mhz: float | None, now: float) -> bool:
@@ -413,7 +463,9 @@ class _XidEvents:
         self.devices = devices
         self._library = library
         self._by_handle: dict[object, str] = {}
-        self._set: Any = None
+        self._set = self._event = None
+        self._quiet: Mapping[str, float] = {}
+        self._wait: Call | None = None
         try:
             self._set = library.nvmlEventSetCreate()
         except library.NVMLError as error:
@@ -421,14 +473,23 @@ class _XidEvents:
             return
         for device in devices:
             self._register(device)
+        self._quiet = dict.fromkeys(self._by_handle.values(), 0.0)
+        if (wait := function(library, "nvmlEventSetWait_v2")) is not None:
+            self._event = library.c_nvmlEventData_t()
+            self._wait = partial(wait, self._set, ctypes.byref(self._event), 0)
 
-    def take(self) -> dict[str, float]:
+    def take(self) -> Mapping[str, float]:
         """The gravest code of each card since the last call, by UUID."""
-        codes = dict.fromkeys(self._by_handle.values(), 0.0)
-        for handle, code in self._waiting() if self._by_handle else ():
-            uuid = self._by_handle.get(handle)
-            if uuid is not None:
-                codes[uuid] = max(codes[uuid], float(code), key=_gravity)
+        event = self._next() if self._by_handle else None
+        if event is None:
+            return self._quiet
+        codes = dict(self._quiet)
+        for _ in range(MOST_EVENTS):
+            uuid = self._by_handle.get(_address(event.device))
+            if uuid is not None and event.eventType == XID_EVENT:
+                codes[uuid] = max(codes[uuid], float(event.eventData), key=_gravity)
+            if (event := self._next()) is None:
+                break
         return codes
 
     def _register(self, device: Device) -> None:
@@ -440,16 +501,17 @@ class _XidEvents:
             return
         self._by_handle[_address(device.handle)] = device.card.uuid
 
-    def _waiting(self) -> Iterator[tuple[object, int]]:
-        for _ in range(MOST_EVENTS):
-            try:
-                event = self._library.nvmlEventSetWait_v2(self._set, 0)
-            except self._library.NVMLError as error:
-                if _code(error) != TIMEOUT:
-                    log.debug("NVML's events cannot be read: %s", error)
-                return
-            if event.eventType == XID_EVENT:
-                yield _address(event.device), event.eventData
+    def _next(self) -> Any:
+        """None when none waits."""
+        code = -1 if self._wait is None else self._wait()
+        if code in (0, TIMEOUT):
+            return None if code else self._event
+        try:
+            return self._library.nvmlEventSetWait_v2(self._set, 0)
+        except self._library.NVMLError as error:
+            if _code(error) != TIMEOUT:
+                log.debug("NVML's events cannot be read: %s", error)
+            return None
 
 
 def _gravity(code: float) -> tuple[int, float]:
@@ -496,7 +558,7 @@ def memory_bytes(nvml: Nvml, device: Device) -> tuple[int, int] | None:
     told: Any = nvml.first_of(device, *MEMORY_FORMS)
     if told is None:
         return None
-    total = numbers.size(told.total, 1 << 46)
+    total = numbers.size(told.total, MOST_BYTES)
     if not total:
         return None
     used = numbers.size(told.used, total)
