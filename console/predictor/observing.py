@@ -125,7 +125,7 @@ def _alone(
 
 def _samples(pairs: Iterable[Pair], live: Live, now: datetime) -> Iterator[Sample]:
     pairs = list(pairs)
-    profiles = reading.profiles_of([pair.gpu for pair in pairs])
+    profiles = reading.profiles_of([pair.gpu for pair in pairs], now)
     alone = solo.known()
     for pair in pairs:
         at_gpu = live.get(pair.gpu.pk)

@@ -35,8 +35,6 @@ SHOW: Final = {
 }
 PHASES: Final = {
     "read": "Read the state",
-    "admit": "Which GPUs are open",
-    "moves": "Look for moves",
     "score": "Score the pairs",
     "solve": "Solve",
     "prove": "Prove",

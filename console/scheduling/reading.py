@@ -20,14 +20,13 @@ from console.policies import services as policies
 from console.policies.rules import PolicyBody
 from console.scheduling import avoid, budgets, hosts, lifecycle, peaks, stays
 from console.scheduling.models import Placement
+from console.scheduling.priorities import weight_of
 from console.scheduling.snapshot import GpuFacts, JobFacts, Rules, RunningFacts, Snapshot, Use
 from console.telemetry.latest import LiveGpu
+from console.workloads import service_profiles
 from console.workloads.holds import not_held
 from console.workloads.models import Footprint, OfflineJob, OnlineInstance, OnlineService
 
-# One step of priority is worth this much more; beyond ten steps nothing changes. Our choice.
-PRIORITY_STEP: Final = 1.25
-PRIORITY_MOST: Final = 10
 # A moved job that is stopped should be back in the queue within this time. Our choice.
 HOLD_S: Final = 120.0
 # A stop takes about half of its grace, then the job has to start again. Our choice.
@@ -50,7 +49,7 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
     return Snapshot(
         at=now,
         mode=mode,
-        gpus=_gpu_facts(gpus, live, running, held, bodies),
+        gpus=_gpu_facts(gpus, live, running, held, bodies, now),
         jobs=tuple(_job(job) for job in _waiting(now)),
         running=_running(running, {gpu.pk: bodies[gpu.node.pool] for gpu in gpus}, now),
         avoid=_avoid(now) if acts else frozenset(),
@@ -58,6 +57,23 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
         restarts_left=left,
         team_room=budgets.team_room(),
         aging_per_hour=max((body.aging_per_hour for body in bodies.values()), default=0.0),
+    )
+
+
+def running(live: Live, now: datetime) -> Snapshot:
+    """What runs, and its GPUs alone: for those whose limits follow the load between rounds."""
+    taken = Placement.objects.filter(state__in=lifecycle.LIVE).values("gpu")
+    found = Gpu.objects.filter(pk__in=taken, retired_at=None)
+    gpus = list(found.prefetch_related("node__pool__policy__current").order_by("pk"))
+    placements = list(_placements(gpus))
+    bodies = _bodies(gpus)
+    return Snapshot(
+        at=now,
+        mode=SharingMode.ENFORCE,
+        gpus=_gpu_facts(gpus, live, placements, {}, bodies, now),
+        jobs=(),
+        running=_running(placements, {gpu.pk: bodies[gpu.node.pool] for gpu in gpus}, now),
+        restarts_left=budgets.restarts_left(bodies, _counted(gpus), now),
     )
 
 
@@ -105,9 +121,10 @@ def _gpu_facts(
     running: list[Placement],
     held: Mapping[int, UUID],
     bodies: Mapping[Pool, PolicyBody],
+    now: datetime,
 ) -> tuple[GpuFacts, ...]:
     guests = {placement.gpu_id: placement.job for placement in running}
-    tenants = tenants_of(gpus)
+    tenants = tenants_of(gpus, now)
     uses = {
         gpu.pk: online_use(tenants[gpu.pk].use, live.get(gpu.pk), gpu.pk in guests) for gpu in gpus
     }
@@ -184,27 +201,39 @@ class Tenants(NamedTuple):
     never_share: bool = False
 
 
-def profiles_of(gpus: Iterable[Gpu]) -> Mapping[int, Use]:
+def profiles_of(gpus: Iterable[Gpu], now: datetime) -> Mapping[int, Use]:
     """By GPU id, what its online instances use together at their peak; nothing without any."""
-    tenants = tenants_of(gpus)
+    tenants = tenants_of(gpus, now)
     nothing = _sum([])
     return defaultdict(lambda: nothing, {pk: one.use for pk, one in tenants.items()})
 
 
-def tenants_of(gpus: Iterable[Gpu]) -> Mapping[int, Tenants]:
-    """By GPU id; nobody where no instance runs."""
+def tenants_of(gpus: Iterable[Gpu], now: datetime) -> Mapping[int, Tenants]:
+    """By GPU id; nobody where no instance runs. What was measured there is believed first."""
+    model = {gpu.pk: gpu.model for gpu in gpus}
     services: dict[int, list[OnlineService]] = defaultdict(list)
     pools = {gpu.node.pool_id for gpu in gpus}
     instances = OnlineInstance.objects.filter(gpu__node__pool__in=pools)
     for instance in instances.prefetch_related("service").order_by("pk"):
         services[instance.gpu_id].append(instance.service)
+    ids = {service.pk for few in services.values() for service in few}
+    measured = service_profiles.measured(ids, now)
     nobody = Tenants(_sum([]))
-    return defaultdict(lambda: nobody, {pk: _tenants(few) for pk, few in services.items()})
+    return defaultdict(
+        lambda: nobody,
+        {pk: _tenants(few, model.get(pk, ""), measured) for pk, few in services.items()},
+    )
 
 
-def _tenants(services: Sequence[OnlineService]) -> Tenants:
+def _tenants(
+    services: Sequence[OnlineService], model: str, measured: Mapping[tuple[int, str], Footprint]
+) -> Tenants:
+    known = [measured.get((service.pk, model), service) for service in services]
+    use = _sum(known)
+    # A service may yet need as much as it was said to.
+    most = max(use.memory_bytes, sum(service.memory_bytes for service in services))
     return Tenants(
-        use=_sum(services),
+        use=replace(use, memory_bytes=most),
         tier=min(service.tier for service in services),
         service=", ".join(sorted({service.name for service in services})),
         never_share=any(service.never_share for service in services),
@@ -277,12 +306,6 @@ def _job(job: OfflineJob) -> JobFacts:
         proven=job.proven_at is not None,
         profile_source=job.profile_source,
     )
-
-
-def weight_of(priority: int) -> float:
-    """What a unit of throughput is worth, from the job's priority."""
-    steps = max(-PRIORITY_MOST, min(PRIORITY_MOST, priority))
-    return float(PRIORITY_STEP**steps)
 
 
 def _running(

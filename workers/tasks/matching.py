@@ -14,9 +14,9 @@ from workers.tasks.register import asked, holder, task
 
 @task(RUN_ROUND)
 def run_round(trigger: str = "schedule") -> None:
-    from workers.matching.decide import decide  # the solver is a second to import; beat needs none
+    from workers.deciding import mind  # the solver takes a moment to import; beat needs none
 
     call = Call(trigger, *asked())
     profiling.begin(live(), timezone.now())  # only these need a GPU on which nobody runs
     for kind in (Round.Kind.SHADOW, Round.Kind.ENFORCE):
-        rounds.run_round(kind, call, timezone.now(), holder(), decide)
+        rounds.run_round(kind, call, timezone.now(), holder(), mind.decide)

@@ -19,7 +19,8 @@ from console.scheduling.snapshot import Snapshot
 from console.telemetry.latest import LiveGpu
 from console.workloads.models import OfflineJob, Team
 from tests.console.inventory.cast import GIB, NOW, a_gpu, a_node, a_pool
-from workers.matching.decide import decide
+from workers.matching import decide as matching
+from workers.prediction.analytic import Analytic
 
 
 def a_sharing_pool(name: str = "web", mode: str = "enforce") -> Pool:
@@ -71,6 +72,10 @@ def live(*gpus: Gpu, **values: Any) -> dict[int, LiveGpu]:
 
 
 BY_TEST = Call("test")
+
+
+def decide(snapshot: Snapshot) -> Plan:
+    return matching.decide(snapshot, Analytic())
 
 
 def a_round(

@@ -60,9 +60,9 @@ def test_a_failed_round_says_why(reader):
 @pytest.mark.parametrize(
     ("show", "job", "words"),
     [
-        ("placed", "lands", "No other job that waits could run there"),
+        ("placed", "lands", "No other job could run there"),
         ("kept", "runs", "of its speed alone here"),
-        ("waiting", "waits", "no open GPU has more"),
+        ("waiting", "waits", "no open GPU has that"),
     ],
 )
 def test_each_list_says_why(reader, decided, show, job, words):

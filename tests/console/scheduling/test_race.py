@@ -33,12 +33,12 @@ from tests.console.scheduling.cast import (
     a_round,
     a_running,
     a_waiting_job,
+    decide,
     live,
     moving,
     one_each,
     sharing_gpus,
 )
-from workers.matching.decide import decide
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 

@@ -23,11 +23,11 @@ from tests.console.scheduling.cast import (
     a_round,
     a_running,
     a_waiting_job,
+    decide,
     live,
     nothing_decided,
     sharing_gpus,
 )
-from workers.matching.decide import decide
 
 pytestmark = pytest.mark.django_db
 
