@@ -84,6 +84,11 @@ class Eviction(models.Model):
     def __str__(self) -> str:
         return f"{self.placement.job} off {self.gpu}"
 
+    @property
+    def restarts(self) -> bool:
+        """The job starts again where it is, with another share."""
+        return self.to_gpu_id == self.gpu_id
+
 
 class EvictionPhase(models.Model):
     """When a phase of the stop was reached, by the agent's clock."""

@@ -516,7 +516,8 @@ def _end(
         if data.get("lost_work_s") is not None:
             facts["lost_work_s"] = data["lost_work_s"]
     _move(eviction, Event.JOB_ENDED, actor, now, said=f"the job ended: {reason}", **facts)
-    if eviction.state == State.COMPLETED and not facts.get("finished_first"):
+    went_on_by_itself = facts.get("finished_first") or eviction.restarts
+    if eviction.state == State.COMPLETED and not went_on_by_itself:
         avoid.after_eviction(eviction.placement, Origin(eviction.origin), eviction.why, now)
     return True
 

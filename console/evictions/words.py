@@ -57,6 +57,8 @@ def title(eviction: Eviction) -> str:
     job = eviction.placement.job
     if eviction.state == State.REJECTED:
         return f"{job} kept on {eviction.gpu}"
+    if eviction.restarts:
+        return f"{job} again on {eviction.gpu}"
     if eviction.to_gpu:
         return f"{job} from {eviction.gpu} to {eviction.to_gpu}"
     return f"{job} off {eviction.gpu}"
@@ -110,6 +112,8 @@ def _cause(eviction: Eviction) -> str:
     word = look(eviction).word
     if eviction.reaction_ms is not None:
         return f"{word}, held after {figures.span(eviction.reaction_ms / 1000)}"
+    if eviction.restarts:
+        return "Restarted for a larger share"
     if eviction.to_gpu:
         return f"{word} to {eviction.to_gpu}"
     return f"{word}, {_by(eviction)}"

@@ -1,7 +1,8 @@
-"""The limits of a running job, and the load that they answer to. Pure."""
+"""The limits of a running job, and what may become of them. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -17,8 +18,12 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Load:
-    """What online needs: its recent peak and what the policy keeps in reserve, in percent."""
+class Renewed:
+    """What a job gets from now on, and why a larger share waits; empty: none does.
 
-    peak: float
-    reserve: float
+    `restart`: what one gains and costs, when it pays back; None: nothing is to be gained by it.
+    """
+
+    limits: Limits
+    pending_why: str = ""
+    restart: Mapping[str, float] | None = None

@@ -189,6 +189,8 @@ class Placement(models.Model):
     effective_duty_percent = models.FloatField(null=True, blank=True)
     effective_memory_quota_bytes = models.BigIntegerField(null=True, blank=True)
     pending_sm_share_percent = models.FloatField(null=True, blank=True)
+    # What a restart for the larger share would be worth; empty: no larger one waits.
+    pending_why = models.CharField(max_length=200, blank=True)
     # Processes under xCUDA, of those that use CUDA; and what the node has to say of it all.
     xcuda_processes = models.PositiveIntegerField(null=True, blank=True)
     cuda_processes = models.PositiveIntegerField(null=True, blank=True)

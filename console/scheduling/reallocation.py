@@ -1,28 +1,32 @@
-"""Let the shares of running jobs follow the online load.
+"""Let the shares of running jobs follow the online load that is expected.
 
 The share is fixed when a client starts, so a new one waits for the next start; until then a duty
-cap on the node holds the job to it. Both are desired state: the node converges.
+cap on the node holds the job to it. Both are desired state: the node converges. Where a larger
+share is worth a restart, that is proposed as a move of the job to the GPU it is on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 
-from agents.wire.names import PlacementState
+from agents.wire.names import Origin, PlacementState
 from console.errors import Unavailable
+from console.evictions import services as evictions
 from console.inventory import nodes
 from console.scheduling import reading
-from console.scheduling.limits import Limits, Load
+from console.scheduling.limits import Limits, Renewed
 from console.scheduling.models import Placement
+from console.scheduling.snapshot import Snapshot
 from console.telemetry import live_store
 
 _RUNNING = (PlacementState.RUNNING, PlacementState.FROZEN)
 
 
-Renew = Callable[[Limits, Load], Limits]
+Renew = Callable[[Snapshot, Mapping[UUID, Limits]], Mapping[UUID, Renewed]]
 
 
 def reallocate(now: datetime, renew: Renew) -> int:
@@ -31,24 +35,31 @@ def reallocate(now: datetime, renew: Renew) -> int:
         live = live_store.read()
     except Unavailable:
         return 0
-    running = Placement.objects.filter(state__in=_RUNNING).select_related("gpu__node__pool")
-    placements = [one for one in running if one.gpu_id in live and live[one.gpu_id].is_live]
-    gpus = [one.gpu for one in placements]
-    profiles = reading.profiles_of(gpus)
-    uses = {gpu.pk: reading.online_use(profiles[gpu.pk], live[gpu.pk], True) for gpu in gpus}
-    peaks = reading.recent_peaks(uses, live)
-    reserves = {pool: reading.rules_of(pool) for pool in {gpu.node.pool for gpu in gpus}}
-    changed = 0
-    for one in placements:
-        load = Load(peaks[one.gpu_id], reserves[one.gpu.node.pool].sm_reserve_percent)
-        before = Limits(one.effective_sm_share_percent, one.sm_share_percent, one.duty_percent)
-        after = renew(before, load)
-        changed += after != before and _write(one, before, after, now)
+    heard = {gpu_id: sample for gpu_id, sample in live.items() if sample.is_live}
+    rows = Placement.objects.filter(state__in=_RUNNING).select_related("gpu__node__pool")
+    placements = {one.pk: one for one in rows if one.gpu_id in heard}
+    if not placements:
+        return 0
+    snapshot = reading.running(heard, now)
+    before = {pk: _limits(one) for pk, one in placements.items()}
+    renewed = renew(snapshot, before)
+    changed = sum(_write(placements[pk], before[pk], one, now) for pk, one in renewed.items())
+    _propose(placements, renewed, dict(snapshot.restarts_left), now)
     return changed
 
 
+def _limits(placement: Placement) -> Limits:
+    return Limits(
+        placement.effective_sm_share_percent, placement.sm_share_percent, placement.duty_percent
+    )
+
+
 @transaction.atomic
-def _write(placement: Placement, before: Limits, after: Limits, now: datetime) -> bool:
+def _write(placement: Placement, before: Limits, renewed: Renewed, now: datetime) -> bool:
+    """Whether the node is told anything new."""
+    after = renewed.limits
+    if after == before and placement.pending_why == renewed.pending_why:
+        return False
     same = Placement.objects.filter(
         pk=placement.pk,
         state__in=_RUNNING,
@@ -56,11 +67,36 @@ def _write(placement: Placement, before: Limits, after: Limits, now: datetime) -
         duty_percent=before.duty,
     )
     waits = after.started is not None and after.started != after.desired
-    if not same.update(
+    updated = same.update(
         sm_share_percent=after.desired,
         duty_percent=after.duty,
         pending_sm_share_percent=after.desired if waits else None,
-    ):
+        pending_why=renewed.pending_why,
+    )
+    if not updated or after == before:
         return False
     nodes.touch([placement.gpu.node_id], now)
     return True
+
+
+def _propose(
+    placements: Mapping[UUID, Placement],
+    renewed: Mapping[UUID, Renewed],
+    left: dict[str, int],
+    now: datetime,
+) -> None:
+    """Restarts that pay back, most gained first, as many as the pools have left this hour."""
+    worth = {pk: one.restart for pk, one in renewed.items() if one.restart is not None}
+    for pk in sorted(worth, key=lambda pk: (-worth[pk]["gain"], pk)):
+        placement, evidence = placements[pk], dict(worth[pk])
+        pool = placement.gpu.node.pool.name
+        if left.get(pool, 0) <= 0:
+            continue
+        why = (
+            f"it started with {evidence['share_now_percent']:g} % of the SMs and may have"
+            f" {evidence['share_then_percent']:g} % now"
+        )
+        proposed = evictions.propose(
+            placement, Origin.MOVE, why, evidence, now, to_gpu=placement.gpu
+        )
+        left[pool] -= proposed is not None

@@ -37,7 +37,7 @@ _BECAUSE: Final = {
     Origin.EMERGENCY: "Something on that GPU could not wait: {because}.",
     Origin.SLO: "The online service beside it missed its latency target even with the job slowed"
     " down: {because}.",
-    Origin.MOVE: "A round found a better place for it: {because}.",
+    Origin.MOVE: "A better place was found for it: {because}.",
     Origin.PREEMPT: "A job of higher priority needed the GPU: {because}.",
     Origin.DRAIN: "{who} is emptying the node: {because}.",
     Origin.POLICY: "{who} took it off by hand: {because}.",
@@ -98,6 +98,8 @@ def _because(removal: Removal) -> str:
     because = removal.reason or removal.why or "no reason was given"
     if removal.origin == Origin.MOVE and removal.why:
         because = removal.why
+    if removal.to_gpu == removal.gpu:
+        return f"A restart on the same GPU makes it faster: {because.rstrip('.')}."
     own_wish = removal.by_node and removal.origin not in AGENT_ORIGINS
     sentence = _BY_NODE if own_wish else _BECAUSE[Origin(removal.origin)]
     return sentence.format(because=because.rstrip("."), who=removal.decided_by or "A rule")

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from console.scheduling.limits import Limits, Load
+from console.scheduling.limits import Limits
 from workers.prediction.predictor import Judgement, Predictor
 from workers.prediction.profiles import Floats, Ints, Profiles
 from workers.prediction.queueing import Tail
@@ -127,14 +127,13 @@ def _pick(words: tuple[str, ...], at: Ints) -> tuple[str, ...]:
     return tuple(words[one] for one in at.tolist())
 
 
-def target(limits: Limits, load: Load) -> Limits:
-    """The limits that follow the load, or `limits` as they are when the change is noise.
+def target(limits: Limits, share_percent: float) -> Limits:
+    """The limits that follow a new share, or `limits` as they are when the change is noise.
 
-    A share above what is left now is met at once by a duty cap; the share itself follows at the
-    next start.
+    A share above the new one is met at once by a duty cap; the share itself follows at the next
+    start.
     """
-    left = float(complement(np.array([load.peak]), np.array([load.reserve]))[0])
-    desired = _hold(limits.desired, max(left, LEAST))
+    desired = _hold(limits.desired, max(share_percent, LEAST))
     return Limits(limits.started, desired, _duty_cap(limits.started, desired))
 
 

@@ -7,7 +7,8 @@ from typing import Final
 from django.utils import timezone
 
 from console.scheduling import reallocation
-from workers.reallocation.shares import target
+from workers.prediction.analytic import Analytic
+from workers.reallocation.renew import renew
 from workers.tasks.register import task_alone
 
 REALLOCATE: Final = "reallocation.reallocate"
@@ -15,4 +16,7 @@ REALLOCATE: Final = "reallocation.reallocate"
 
 @task_alone(REALLOCATE, lease_s=60.0)
 def reallocate() -> None:
-    reallocation.reallocate(timezone.now(), target)
+    predictor = Analytic()
+    reallocation.reallocate(
+        timezone.now(), lambda snapshot, limits: renew(snapshot, limits, predictor)
+    )
