@@ -22,7 +22,7 @@ from console.errors import SomebodyWasFirst, Unavailable
 from console.inventory import nodes
 from console.inventory.models import Gpu
 from console.runs import leases
-from console.scheduling import calls, decisions, move_plans, placing, reading
+from console.scheduling import avoid, calls, decisions, move_plans, placing, reading
 from console.scheduling.calls import Call
 from console.scheduling.models import Round
 from console.scheduling.plan import Decide, Kind, Plan
@@ -98,6 +98,7 @@ class _Round:
             )
             raise
         decisions.prune(self.kind)
+        avoid.prune(self.moment)
         row.refresh_from_db()
         return row
 
