@@ -15,6 +15,7 @@ import selectors
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
@@ -26,6 +27,8 @@ LOW_PRIORITY: Final = ("nice", "-n", "15")
 LOOK_S: Final = 1.0
 MISSING: Final = "PyTorch is not installed here: run `make ml`, then start the workers again."
 THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# A child that has closed its output is about to end.
+END_S: Final = 30.0
 READ_BYTES: Final = 65_536
 
 
@@ -45,6 +48,8 @@ def train(lesson: Lesson, progress: Progress) -> Learnt:
             child = _start(command, errors)
             try:
                 _follow(child, progress)
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(END_S)
             finally:
                 _end(child)
             if child.returncode != 0:
@@ -105,20 +110,18 @@ def told(line: str) -> tuple[float, str] | None:
     if word != "progress":
         return None
     try:
-        return min(1.0, max(0.0, float(part))), said[:200]
+        fraction = float(part)
     except ValueError:
         return None
+    return None if fraction != fraction else (min(1.0, max(0.0, fraction)), said[:200])
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     """It holds nothing that needs a gentle stop: what it has written is thrown away."""
     if child.stdout is not None:
         child.stdout.close()
-    try:
-        child.wait(1.0)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+    child.kill()  # nothing, when it has ended by itself
+    child.wait()
 
 
 def _reason(errors: str, code: int) -> str:
