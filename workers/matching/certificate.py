@@ -18,12 +18,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.matching.market import MOST_WORTH, Ints, Market, Slots, Solution
+from workers.matching.market import MOST_WORTH, Ints, Market, Slots, Solution, Worths
 
 # More than any chain that is the shortest one; sums of two fit into 32 bits.
 FAR: Final = 2**29
 # What is looked at in one piece stays in the cache.
-_CELLS: Final = 2**18
+_CELLS: Final = 2**16
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def bound(market: Market, price: Ints) -> int:
     narrow = np.clip(price, -2 * MOST_WORTH, 2 * MOST_WORTH).astype(np.int32)
     places = np.maximum(np.repeat(narrow, slots.capacity) + slots.extra, 0).sum()
     for piece in _pieces(market):
-        worth = market.worth[piece]
-        gain = (np.where(worth > 0, worth, -FAR) - narrow).max(axis=1, initial=0)
+        worth = _or_far(market.worth[piece])
+        gain = np.subtract(worth, narrow, out=worth).max(axis=1, initial=0)
         total += int(market.rows[piece] @ gain.astype(np.int64))
     return total + int(places)
 
@@ -111,14 +111,25 @@ def _changes(market: Market, solution: Solution) -> tuple[NDArray[np.int32], Int
     size = max(1, _CELLS // max(1, classes))
     for start in range(0, len(row), size):
         own = job_class[start : start + size]
-        worth = market.worth[row[start : start + size]]
+        worth = _or_far(market.worth[row[start : start + size]])
         mine = worth[np.arange(len(own)), own]
-        loss = np.where(worth > 0, mine[:, None] - worth, FAR)
+        loss = np.subtract(mine[:, None], worth, out=worth)
         first = np.flatnonzero(np.diff(own, prepend=-1))
         named = own[first]
         change[named] = np.minimum(change[named], np.minimum.reduceat(loss, first, axis=0))
         leave[named] = np.minimum(leave[named], np.minimum.reduceat(mine, first))
     return change, leave
+
+
+def _or_far(worth: Worths) -> Worths:
+    """A copy with -FAR for pairs that may not be made. By shifts and masks, because numpy chooses
+    between two values one by one."""
+    never = worth - 1
+    never >>= 31
+    usable = worth | never
+    never &= FAR - 1
+    usable -= never
+    return usable
 
 
 def _first(slots: Slots, taken: Ints) -> NDArray[np.bool_]:

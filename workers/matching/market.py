@@ -73,7 +73,7 @@ class Slots:
 class Market:
     """`worth[r, c]` of one GPU of row r with one job of class c, `rows[r]` GPUs in the row.
 
-    Worth is whole and at most MOST_WORTH; int64 is narrowed to int32, and loses what is below 0.
+    Worth is whole and not beyond ± MOST_WORTH; int64 is narrowed to int32.
     Raises ValueError for shapes that do not fit together and numbers out of range.
     """
 
@@ -89,11 +89,10 @@ class Market:
             raise ValueError(f"worth is {self.worth.shape}, rows and classes make it {shape}")
         if (self.rows < 0).any():
             raise ValueError("a row has fewer than 0 GPUs")
-        if self.worth.max(initial=0) > MOST_WORTH:
-            raise ValueError(f"a pair is worth more than {MOST_WORTH}")
+        if max(self.worth.max(initial=0), -int(self.worth.min(initial=0))) > MOST_WORTH:
+            raise ValueError(f"a pair is worth more than {MOST_WORTH}, or less than its negative")
         if self.worth.dtype != np.int32:
-            narrow = np.maximum(self.worth, 0).astype(np.int32)
-            object.__setattr__(self, "worth", narrow)
+            object.__setattr__(self, "worth", self.worth.astype(np.int32))
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,10 @@
-"""Random markets, and what they are worth by the reference: every GPU and every job by itself."""
+"""Markets of chance."""
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
-from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment
 
 from workers.matching.market import Market, Slots, Solution
-
-
-@st.composite
-def markets(draw, most: int = 5):
-    """Small ones from a drawn seed: ties, empty classes and rows, likes in one row, aging."""
-    return random_market(np.random.default_rng(draw(st.integers(0, 2**32 - 1))), most)
 
 
 def random_market(rng: np.random.Generator, most: int) -> Market:
@@ -43,36 +33,6 @@ def random_slots(rng: np.random.Generator, classes: int) -> Slots:
 def random_price(rng: np.random.Generator, market: Market):
     highest = rng.choice([1, 40, 3_000_000, 2**40])
     return rng.integers(-highest, highest + 1, len(market.slots.capacity))
-
-
-def dense(market: Market):
-    """[GPUs, jobs] what each pair is worth, extra included; 0 where it may not be made."""
-    row = np.repeat(np.arange(len(market.rows)), market.rows)
-    job_class = np.repeat(np.arange(len(market.slots.capacity)), market.slots.capacity)
-    worth = market.worth[row][:, job_class].astype(np.int64)
-    return np.where(worth > 0, worth + market.slots.extra, 0)
-
-
-def optimum(market: Market) -> int:
-    gain = dense(market)
-    gpus, jobs = linear_sum_assignment(gain, maximize=True)
-    return int(gain[gpus, jobs].sum())
-
-
-def brute_force(market: Market) -> int:
-    """By trying everything."""
-    worth, slots = market.worth.astype(np.int64), market.slots
-    free = [range(min(pair) + 1) for pair in product(market.rows, slots.capacity)]
-    best = 0
-    for amounts in product(*free):
-        x = np.array(amounts).reshape(worth.shape)
-        taken = x.sum(axis=0)
-        fits = (x.sum(axis=1) <= market.rows).all() and (taken <= slots.capacity).all()
-        if fits and not x[worth <= 0].any():
-            first = zip(slots.offset[:-1], taken, strict=True)
-            extra = sum(int(slots.extra[start : start + count].sum()) for start, count in first)
-            best = max(best, int((x * worth).sum()) + extra)
-    return best
 
 
 def lifelike(rows: int, classes: int, seed: int = 3) -> Market:

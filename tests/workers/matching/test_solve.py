@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workers.matching.markets import (
-    brute_force,
-    lifelike,
-    markets,
-    optimum,
-    random_market,
-    random_price,
-)
+from tests.workers.matching.markets import lifelike, random_market, random_price
+from tests.workers.matching.reference import brute_force, markets, optimum
 from workers.matching import certificate, solve
 from workers.matching.market import Market, OutOfTime, Slots
 

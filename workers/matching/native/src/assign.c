@@ -8,7 +8,7 @@
 #include "plan.h"
 
 /* A part of the rows this often smaller gives the first prices, and so on, down to SMALLEST. */
-#define PART 4
+#define PART 2
 #define SMALLEST 128
 /* Prices that leave more than one in so many GPUs in the wrong class are not worth beginning with
  * all the rows. */
@@ -229,8 +229,9 @@ static enum muxmatch_end assign(struct work *work, int64_t *price, bool warm, in
         end = solve(work, warm);
     if (end != MUXMATCH_FOUND)
         return end;
+    /* Without places a class took no part; at the highest price nobody misses it. */
     for (int32_t c = 0; c < work->rows.classes; c++)
-        price[c] = work->plan.price[c];
+        price[c] = work->open[c] ? work->plan.price[c] : MUXMATCH_MOST_WORTH;
     return give(work, pairs) ? MUXMATCH_FOUND : MUXMATCH_BAD_MARKET;
 }
 

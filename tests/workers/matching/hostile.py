@@ -1,0 +1,65 @@
+"""What must be refused by the compiled solver itself: no Market would let it pass.
+
+Run as a program on the library built with the sanitizers, it also solves random markets from any
+prices; the sanitizers end it where memory or arithmetic go wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from tests.workers.matching.markets import lifelike, random_market, random_price
+from workers.matching import certificate
+from workers.matching.market import MOST_WORTH
+from workers.matching.native.library import MOST_CLASSES, Library, load
+
+
+def hostile() -> dict[str, SimpleNamespace]:
+    classes = MOST_CLASSES + 1
+    return {
+        "a row of less than nothing": market(rows=[1, -1]),
+        "more GPUs than are counted": market(rows=[2**30, 1]),
+        "GPUs whose sum overflows": market(rows=[2**62, 2**62]),
+        "a class of less than nothing": market(capacity=[2, -1]),
+        "more places than extras": market(capacity=[1, 2]),
+        "places whose sum overflows": market(capacity=[2**63 - 1, 2**63 - 1]),
+        "fewer places than extras": market(capacity=[1, 0]),
+        "extras that rise": market(capacity=[2, 0], extra=[1, 2]),
+        "an extra below 0": market(extra=[0, -1]),
+        "an extra beyond the range": market(extra=[MOST_WORTH + 1, 0]),
+        "a worth beyond the range": market(worth=[[1, 2], [3, MOST_WORTH + 1]]),
+        "more classes than fit": market(np.ones((1, classes)), [1], [0] * classes, []),
+    }
+
+
+def market(worth=((5, 4), (3, 2)), rows=(1, 1), capacity=(1, 1), extra=(0, 0)) -> SimpleNamespace:
+    slots = SimpleNamespace(capacity=np.array(capacity, int), extra=np.array(extra, int))
+    return SimpleNamespace(worth=np.array(worth, np.int32), rows=np.array(rows, int), slots=slots)
+
+
+def refused(library: Library) -> Iterator[str]:
+    for name, one in hostile().items():
+        try:
+            library.assign(one, None, None)
+        except ValueError:
+            yield name
+
+
+def main(file: Path) -> None:
+    library, rng = load(file), np.random.default_rng(5)
+    assert list(refused(library)) == list(hostile())
+    for number in range(100):
+        one = random_market(rng, int(rng.integers(2, 40)))
+        found = library.assign(one, random_price(rng, one) if number % 2 else None, None)
+        assert certificate.prove(one, found).gap == 0
+    large = lifelike(400, 33)
+    assert certificate.prove(large, library.assign(large, None, None)).gap == 0
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
