@@ -18,11 +18,11 @@ now fades within hours. S is the season, and there are four kinds of it:
     weekly  S = (k · mean of the same hour of the week + k₁ · daily) / (k + k₁), k = how often
             that hour was seen, k₁ = `USUAL`
 
-S runs in straight lines between the middles of hours. `peers` is usual where a GPU has more than
-`MANY_PEERS`, else `level`. Another kind is taken where it clearly erred less in the last day (mean
-absolute error over all horizons); a season is judged there without that day's own hours, or it
-would know the answer. Daily needs a day of hours, weekly two weeks; what cannot be judged yet is
-not taken. Below an hour of bins there is no model: middle and high are the mean and the highest of
+S runs in straight lines between the middles of hours. Usual is the richest season that can be
+judged; without one `peers` where a GPU has more than `MANY_PEERS`, else `level`. Another kind is
+taken where it erred clearly less in the last day (mean absolute error over all horizons); a season
+is judged there without that day's own hours, or it would know the answer. Daily needs a day of
+hours, weekly two weeks. Below an hour of bins there is no model: middle and high are the mean and the highest of
 what was seen in the last hour.
 
 High is conformal (Vovk, Gammerman, Shafer: Algorithmic Learning in a Random World, 2005), on
@@ -235,15 +235,18 @@ def _between(slots: Floats, at: Floats) -> Floats:
 
 
 def _choose(y: Floats, made: Floats, peers: Ints) -> Ints:
-    """The kind of each GPU that erred least; 0 where there is none.
+    """The kind of each GPU; 0 where nothing can be foretold.
 
-    `peers` where there are some, else `level`, gives way only to one that is clearly better, and
-    is taken where nothing could be judged yet.
+    The richest season that could be judged, else peers or level, unless another erred clearly
+    less.
     """
     usable = np.isfinite(made[:, :, -1].sum(axis=2))
     error = np.where(usable, np.stack([_error_of(y, forecasts) for forecasts in made]), np.nan)
     pairs = np.arange(len(y))
     usual = np.where(_many(peers), KINDS.index("peers"), KINDS.index("level")) - _FIRST_MODEL
+    for season in ("daily", "weekly"):
+        number = KINDS.index(season) - _FIRST_MODEL
+        usual = np.where(np.isfinite(error[number]), number, usual)
     error[usual, pairs] *= CLEARLY
     judged = np.isfinite(error)
     least = np.argmin(np.where(judged, error, np.inf), axis=0)
