@@ -30,7 +30,7 @@ from console.audit.services import agent, record, system
 from console.errors import SomebodyWasFirst
 from console.evictions.models import Eviction
 from console.inventory import nodes
-from console.inventory.models import Gpu, Node
+from console.inventory.models import Gpu, Node, Pool
 from console.policies import services as policies
 from console.scheduling import avoid, budgets, hosts, jobs, lifecycle, placing
 from console.scheduling.free_gpus import Free, Room, Wanting, choose
@@ -56,8 +56,8 @@ WHOLE_PERCENT: Final = 100.0
 def tick(live: Mapping[int, LiveGpu], now: datetime) -> None:
     """One turn of all that the clock moves. What it finds overtaken is looked at in the next."""
     admit_like(now)
-    give_up(now)
     begin(live, now)
+    give_up(now)
     prove(now)
 
 
@@ -75,7 +75,7 @@ def begin(live: Mapping[int, LiveGpu], now: datetime) -> int:
     room = Room(
         at_once,
         budgets.team_room(),
-        frozenset(under_way.exclude(profile_key="").values_list("profile_key", flat=True)),
+        frozenset(_keys_under_way()),
         frozenset(avoid.in_force(now).values_list("job_id", "gpu_id")),
     )
     chosen = choose([_facts(job) for job in wanting], _free_facts(free), room)
@@ -84,6 +84,12 @@ def begin(live: Mapping[int, LiveGpu], now: datetime) -> int:
     except SomebodyWasFirst as overtaken:
         log.info("nothing is measured in this turn: %s", overtaken)
         return 0
+
+
+def _keys_under_way() -> list[str]:
+    """The templates of which a job is being measured, for those like it to learn from."""
+    under_way = OfflineJob.objects.filter(state=lifecycle.PROFILING).exclude(profile_key="")
+    return list(under_way.values_list("profile_key", flat=True))
 
 
 @transaction.atomic
@@ -276,14 +282,17 @@ def admit_like(now: datetime) -> int:
 
 def give_up(now: datetime) -> int:
     """How many jobs go on by the profile that is assumed of them: no free GPU came in time, or the
-    measurement did not end."""
+    measurement did not end. Where no pool takes part, nobody waits for anything: no time passes."""
+    taking_part = (SharingMode.SHADOW, SharingMode.ENFORCE)
+    if not Pool.objects.filter(sharing_mode__in=taking_part).exists():
+        return 0
     within = now - timedelta(seconds=settings.PROFILE_WITHIN_S)
     limit = now - timedelta(seconds=settings.PROFILE_LIMIT_S)
     late = OfflineJob.objects.filter(
         Q(held_until=None) | Q(held_until__lte=within),
         state=lifecycle.PENDING,
         submitted_at__lte=within,
-    )
+    ).exclude(profile_key__in=_keys_under_way())
     endless = OfflineJob.objects.filter(state=lifecycle.PROFILING, state_since__lte=limit)
     reasons = (
         (late, lifecycle.PENDING, f"no free GPU within {figures.span(settings.PROFILE_WITHIN_S)}"),

@@ -13,7 +13,7 @@ from agents.wire.names import EndReason, EventKind
 from console.accounts.models import Role
 from console.audit.services import agent
 from console.errors import SomebodyWasFirst
-from console.inventory.models import Node
+from console.inventory.models import Node, Pool
 from console.scheduling import desired, jobs, observed, profiling
 from console.scheduling.models import Placement
 from console.telemetry import events
@@ -265,6 +265,23 @@ def test_without_a_free_gpu_in_time_the_worst_is_assumed_and_said(gpu):
     job = fresh(job)
     assert (job.state, job.profile_source) == ("QUEUED", "conservative")
     assert job.profile_why == "no free GPU within 10\xa0min"
+
+
+def test_one_like_a_job_that_is_being_measured_waits_for_that(gpu):
+    a_pending_job("first-1", profile_key="k")
+    a_pending_job("second-1", profile_key="k")
+    begin(gpu)
+    OfflineJob.objects.filter(state="PROFILING").update(state_since=LATE)
+    assert profiling.give_up(LATE) == 0
+    assert set(OfflineJob.objects.values_list("state", flat=True)) == {"PROFILING", "PENDING"}
+
+
+def test_no_time_passes_where_no_pool_takes_part(gpu):
+    a_pending_job()
+    Pool.objects.update(sharing_mode="observe")
+    assert profiling.give_up(LATE) == 0
+    Pool.objects.update(sharing_mode="shadow")
+    assert profiling.give_up(LATE) == 1
 
 
 def test_a_measurement_that_does_not_end_is_given_up_and_the_job_goes_on(profiled):
