@@ -13,6 +13,7 @@ from django.db import transaction
 log = logging.getLogger(__name__)
 
 RUN_ROUND: Final = "matching.run_round"
+ANSWER_WHY: Final = "matching.answer_why"
 TICK_PROFILING: Final = "default.tick_profiling"
 TICK_EVICTIONS: Final = "default.tick_evictions"
 SEAL_AUDIT: Final = "default.seal_audit"

@@ -24,7 +24,7 @@ from console.faults import queries as faults
 from console.faults.queries import Told
 from console.policies import services as policies
 from console.scheduling.coverage import Coverage
-from console.scheduling.models import Decision, Placement
+from console.scheduling.models import Placement
 from console.telemetry import live_store
 from console.telemetry.latest import LiveGpu
 from console.workloads import letters, profile_words
@@ -184,17 +184,6 @@ class JobPage:
     @property
     def is_open(self) -> bool:
         return self.job.state in OfflineJob.OPEN
-
-    @property
-    def reason(self) -> str:
-        """Why it waits, to stand in a sentence."""
-        return self.job.wait_reason.rstrip(".") or "no round has looked at it yet"
-
-    @cached_property
-    def decision(self) -> Decision | None:
-        """What the last round said of it."""
-        rows = Decision.objects.filter(job=self.job).select_related("round", "gpu__node")
-        return rows.order_by("-pk").first()
 
     @property
     def done(self) -> float | None:

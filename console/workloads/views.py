@@ -17,6 +17,7 @@ from console.errors import Invalid
 from console.faults import queries as faults
 from console.lists import options
 from console.pages import act, dialog, reason_of
+from console.scheduling.pending import WhyPending
 from console.telemetry.hub import hub
 from console.workloads import holds, queries, service_chart, services
 from console.workloads.filters import JobFilter, ServiceFilter
@@ -76,10 +77,11 @@ def job_list(request: SreRequest) -> HttpResponse:
 
 @require_GET
 def job(request: SreRequest, pk: UUID) -> HttpResponse:
-    found = _job(request, pk)
+    found, now = _job(request, pk), timezone.now()
     context = {
         "job": found,
-        "page": JobPage(found, timezone.now()),
+        "page": JobPage(found, now),
+        "pending": WhyPending(found, request.user, now),
         "may_cancel": services.may_cancel(found, request.user),
         "may_lift": services.operates(found, request.user),
         "closed": _closed(request),
