@@ -26,7 +26,7 @@ from console.predictor.serializers import (
     ImportedSerializer,
     InForceSerializer,
     ObservationsSerializer,
-    VersionSerializer,
+    PredictorVersionSerializer,
 )
 from console.runs.serializers import RunSerializer
 
@@ -35,7 +35,7 @@ class VersionViewSet(
     mixins.ListModelMixin, mixins.RetrieveModelMixin, GenericViewSet[PredictorVersion]
 ):
     queryset = PredictorVersion.objects.defer("data").select_related("replaced")
-    serializer_class = VersionSerializer
+    serializer_class = PredictorVersionSerializer
     permission_classes = (IsViewer,)
     lookup_field = "number"
     lookup_value_regex = r"\d{1,9}"

@@ -11,7 +11,7 @@ from console.predictor import exchange
 from console.predictor.models import PredictorVersion
 
 
-class VersionSerializer(serializers.ModelSerializer[PredictorVersion]):
+class PredictorVersionSerializer(serializers.ModelSerializer[PredictorVersion]):
     """`report` holds the errors on the hold-out; docs/prediction.md names its parts."""
 
     report = serializers.DictField(read_only=True)

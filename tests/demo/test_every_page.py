@@ -26,7 +26,7 @@ PAGES = (
     "/nodes/node-17/", "/pools/", "/jobs/", "/jobs/{job}/", "/jobs/new/", "/services/",
     "/services/{service}/", "/evictions/", "/evictions/?view=history", "/policies/",
     "/policies/balanced/", "/policies/balanced/edit/", "/rounds/", "/rounds/{round}/",
-    "/audit/", "/settings/", "/demo/sigterm/",
+    "/predictor/", "/audit/", "/settings/", "/demo/sigterm/",
 )  # fmt: skip
 
 
