@@ -34,7 +34,7 @@ REASONS: Final = [
 def predictor(request: SreRequest) -> HttpResponse:
     access.require(request.user, Role.VIEWER)
     page, asks_how_far = PredictorPage(), request.htmx.target == "learning"
-    if asks_how_far and not page.is_learning:
+    if asks_how_far and request.GET.get("was") == "learning" and not page.is_learning:
         return HttpResponse(headers={"HX-Refresh": "true"})  # all figures may have changed
     context = {"page": page, "closed": _closed(request), "why_not": _why_not(page)}
     template = "predictor/_learning.html" if asks_how_far else "predictor/predictor.html"

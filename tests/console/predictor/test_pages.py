@@ -120,13 +120,15 @@ def test_a_person_begins_a_training_sees_how_far_it_is_and_stops_it(engineer):
     assert "The training has begun" in page
     Run.objects.update(state="RUNNING", progress=0.42, message="Fitting member 2 of 5")
     how_far = {"headers": {"HX-Request": "true", "HX-Target": "learning"}}
-    part = text_of(engineer.get(reverse("predictor"), **how_far))
+    part = text_of(engineer.get(f"{reverse('predictor')}?was=learning", **how_far))
     assert "Fitting member 2 of 5" in part
     assert "<html" not in part
     engineer.post(reverse("predictor_stop"))
     assert Run.objects.get().cancel_wanted
     Run.objects.update(state="CANCELLED")
-    assert engineer.get(reverse("predictor"), **how_far).headers["HX-Refresh"] == "true"
+    over = engineer.get(f"{reverse('predictor')}?was=learning", **how_far)
+    assert over.headers["HX-Refresh"] == "true"
+    assert "was stopped" in text_of(engineer.get(f"{reverse('predictor')}?was=idle", **how_far))
 
 
 def test_a_person_promotes_and_rolls_back_with_a_reason(engineer):
