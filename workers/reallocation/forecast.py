@@ -22,8 +22,8 @@ S runs in straight lines between the middles of hours. Usual is the richest seas
 judged; without one `peers` where a GPU has more than `MANY_PEERS`, else `level`. Another kind is
 taken where it erred clearly less in the last day (mean absolute error over all horizons); a season
 is judged there without that day's own hours, or it would know the answer. Daily needs a day of
-hours, weekly two weeks. Below an hour of bins there is no model: middle and high are the mean and the highest of
-what was seen in the last hour.
+hours, weekly two weeks. Below an hour of bins there is no model: middle and high are the mean and
+the highest of what was seen in the last hour.
 
 High is conformal (Vovk, Gammerman, Shafer: Algorithmic Learning in a Random World, 2005), on
 residuals that are normalised (Papadopoulos, Vovk, Gammerman: Regression conformal prediction with

@@ -7,8 +7,6 @@ from typing import Final
 from django.utils import timezone
 
 from console.scheduling import reallocation
-from workers.prediction.analytic import Analytic
-from workers.reallocation.renew import renew
 from workers.tasks.register import task_alone
 
 REALLOCATE: Final = "reallocation.reallocate"
@@ -16,7 +14,10 @@ REALLOCATE: Final = "reallocation.reallocate"
 
 @task_alone(REALLOCATE, lease_s=60.0)
 def reallocate() -> None:
-    predictor = Analytic()
+    from workers.deciding import mind  # the solver takes a moment to import; beat needs none
+    from workers.reallocation.renew import renew
+
+    predictor = mind.predictor()
     reallocation.reallocate(
         timezone.now(), lambda snapshot, limits: renew(snapshot, limits, predictor)
     )
