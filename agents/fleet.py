@@ -64,6 +64,8 @@ class Fleet:
     def step(self, now: float) -> None:
         self.world.step(now)
 
+    def settle(self, now: float) -> None: ...
+
     def read_switch(self) -> None:
         self.switch = off.read(self._config.state_dir)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from agents import off
 from agents.actuators import house
@@ -64,6 +64,9 @@ class Host:
         self._keep = Keep(state, name, boot_id(config.runtime))
         self._witnesses = Witnesses()
         self._jobs: Sequence[OfflineJob] = ()
+        self._shares: Mapping[str, float] = {}
+        # Of a recording nobody is asked.
+        self._ask_others: Callable[[float], None] = lambda _now: None
         self._services: Sequence[DesiredService] = ()
         self._daemons = Daemons(())
         self._runtime: ProcessRuntime | None = None
@@ -82,13 +85,17 @@ class Host:
     async def open(self) -> None:
         self._daemons.start()
 
-    def step(self, now: float) -> None:
-        """Tells the collector's threads what runs and what should: they never touch the agent."""
+    def step(self, now: float) -> None: ...
+
+    def settle(self, now: float) -> None:
+        """Tells the collector's threads what runs and what should, as they never touch the agent,
+        and lets those work that had to wait for the sample."""
         self._daemons.ring()
         with self._contained:
             self._follow_agent()
         with self._contained:
             self._listen_to_jobs()
+        self._ask_others(now)
 
     def read_switch(self) -> None:
         self.switch = off.read(self._config.state_dir)
@@ -99,13 +106,18 @@ class Host:
         self._collector.close()
 
     def _follow_agent(self) -> None:
-        if self._berth.agent is not None:
-            self._jobs = self._berth.agent.offline_jobs()
-            self._services = self._berth.agent.services()
+        agent = self._berth.agent
+        if agent is None:
+            return
+        self._services = agent.services()
+        jobs = agent.offline_jobs()
+        if jobs != self._jobs:
+            self._jobs = jobs
+            self._shares = {job.placement_id: job.sm_share_percent for job in jobs}
 
     def _listen_to_jobs(self) -> None:
-        if self._runtime is not None:
-            told = self._runtime.statements()
+        told = {} if self._runtime is None else self._runtime.statements()
+        if told or self._blocks:
             self._witnesses.note(told, time.time())
             self._blocks = [Block(one, gpu, said) for one, (gpu, said) in told.items()]
 
@@ -119,7 +131,8 @@ class Host:
         cards = judged(nvml.cards(), sm_activity_elsewhere=bool(self._config.dcgm))
         root = self._config.mps_dir
         self._daemons = daemons.at([place_of(card.uuid, root) for card in cards if card.is_named])
-        collector = RealCollector(cards, self._lanes(nvml, cards), self._shares)
+        collector = RealCollector(cards, self._lanes(nvml, cards), lambda: self._shares)
+        self._ask_others = collector.ask_others
         if recording is None:
             return cards, collector
         return cards, Recorder(collector, cards, recording)
@@ -144,9 +157,6 @@ class Host:
     def _processes(self, nvml: Nvml, pods: KubernetesSource | None) -> ProcessSource:
         workloads = nobody if pods is None else pods.workload
         return ProcessSource(nvml, lambda: self._jobs, self._daemons, workloads=workloads)
-
-    def _shares(self) -> Mapping[str, float]:
-        return {job.placement_id: job.sm_share_percent for job in self._jobs}
 
     def _equip(self) -> Equipment:
         self._runtime = self._new_runtime()

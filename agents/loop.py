@@ -49,6 +49,9 @@ class Nodes(Protocol):
     def step(self, now: float) -> None:
         """Before the samples of `now` (monotonic seconds) are taken."""
 
+    def settle(self, now: float) -> None:
+        """After the samples of `now` were acted on."""
+
     def read_switch(self) -> None: ...
 
     async def close(self) -> None: ...
@@ -143,6 +146,8 @@ def _tick(nodes: Nodes, tick: int, now: float) -> None:
         if (tick - turn) % TICKS_PER_SECOND == 0:
             with berth.contained:
                 agent.decide(now, nodes.switch)
+    if is_sample:
+        nodes.settle(now)
 
 
 def _commit(state: StateFile, refused: bool) -> bool:

@@ -7,8 +7,10 @@ that values come from (NVML, DCGM, a service's metrics, ...); it may be slow, br
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from agents.collectors.attribution import GpuProcess
 from agents.sysmonitor.signals import Values
@@ -17,6 +19,7 @@ from agents.wire.names import SIGNALS, Signal
 NOTHING: Final[Values] = (None,) * len(SIGNALS)
 # The one reason for a low clock that says nothing of the card's load.
 SET_BY_HAND: Final = "clocks set by an administrator"
+NO_REASONS: Final[Mapping[Signal, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,7 @@ class Look:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuReading:
+class GpuReading(msgspec.Struct, frozen=True):
     """One GPU at one moment, as far as its sources can tell; None where they cannot.
 
     `values` are in wire units, in the order of `names.SIGNALS`, and `origins` says where each
@@ -61,7 +63,7 @@ class GpuReading:
     online_memory_bytes: int | None = None
     offline_memory_bytes: int | None = None
     origins: tuple[Origin | None, ...] = ()
-    missing: Mapping[Signal, str] = field(default_factory=dict)
+    missing: Mapping[Signal, str] = {}
     throttled: tuple[str, ...] | None = None
     trouble: str = ""
     processes: tuple[GpuProcess, ...] | None = None
@@ -104,13 +106,12 @@ class JobUse:
     pids: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """What one source found of one GPU; `values` as in `GpuReading`, None or empty: not its
     business, or not to be had."""
 
     values: Values = NOTHING
-    missing: Mapping[Signal, str] = field(default_factory=dict)
+    missing: Mapping[Signal, str] = NO_REASONS
     throttled: tuple[str, ...] | None = None
     trouble: str = ""
     processes: tuple[GpuProcess, ...] | None = None
@@ -126,12 +127,16 @@ class Source(Protocol):
 
     `period_s` is how often it is asked; what it found counts for `max_age_s` at most. `prompt`:
     the collector waits a moment for its answer, so that a local sample is as fresh as can be.
+    `is_idle`: there is nothing to ask for now.
     """
 
     name: str
     period_s: float
     max_age_s: float
     prompt: bool
+
+    @property
+    def is_idle(self) -> bool: ...
 
     def look(self, now: float) -> Findings:
         """What it shows now (monotonic seconds). May take long. Raises to say that it failed."""

@@ -116,6 +116,7 @@ class ExporterSource:
     period_s = 1.0
     max_age_s = 3.0
     prompt = False
+    is_idle = False
 
     def __init__(self, page: TextPage) -> None:
         self._page = page
@@ -195,6 +196,7 @@ class DmonSource:
     period_s = 1.0
     max_age_s = 3.0
     prompt = False
+    is_idle = False
 
     def __init__(self, command: Iterable[str] = DMON) -> None:
         self._command = tuple(command)

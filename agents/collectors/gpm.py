@@ -82,6 +82,7 @@ class GpmSource:
     period_s = 0.0
     max_age_s = 1.0
     prompt = True
+    is_idle = False
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml

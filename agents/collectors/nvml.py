@@ -317,6 +317,7 @@ class SignalSource:
     period_s = 0.0
     max_age_s = 1.0
     prompt = True
+    is_idle = False
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
@@ -438,6 +439,7 @@ class PcieSource:
     period_s = 1.0
     max_age_s = 3.0
     prompt = False
+    is_idle = False
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml

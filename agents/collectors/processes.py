@@ -40,6 +40,7 @@ class ProcessSource:
     period_s = 1.0
     max_age_s = 3.0
     prompt = False
+    is_idle = False
 
     def __init__(
         self,

@@ -116,7 +116,7 @@ def shown(line: Line, now: float) -> NodeReading | None:
 
 def _moved_gpu(gpu: GpuReading, later_s: float) -> GpuReading:
     listed_at = gpu.processes_at
-    return replace(
+    return msgspec.structs.replace(
         gpu,
         origins=tuple(_moved(origin, later_s) for origin in gpu.origins),
         processes_at=None if listed_at is None else listed_at + later_s,

@@ -47,6 +47,11 @@ class ServiceSource:
         self._watched: dict[str, _Watched] = {}
         self._complaints = Complaints()
 
+    @property
+    def is_idle(self) -> bool:
+        """Without an address, and once the last page is closed."""
+        return not (self._watched or self._wanted())
+
     def look(self, now: float) -> Findings:
         wanted = self._wanted()
         urls = dict.fromkeys(wanted.values())

@@ -10,11 +10,10 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
 
-from agents.collectors.base import Look, Origin, Source
-from agents.collectors.merge import Found
+from agents.collectors.base import Findings, Look, Origin, Source
 from agents.complaints import Complaints
 
 log = logging.getLogger(__name__)
@@ -22,6 +21,9 @@ log = logging.getLogger(__name__)
 # A look that takes longer than this has failed, though its answer may still come.
 LATE_S: Final = 1.0
 CLOSE_S: Final = 2.0
+
+# All that one source found for the time for which it was asked.
+Batch: TypeAlias = tuple[Origin, Findings]
 
 
 class Watched:
@@ -31,25 +33,25 @@ class Watched:
         self.source = source
         self.asked_at: float | None = None
         self._answered = True
-        # By the UUID of the GPU, with the time for which it was asked.
-        self._found: tuple[float, Mapping[str, Found]] | None = None
+        self._found: Batch | None = None
         self._look = Look(source.name, None, None, success=False, why="not asked yet")
         self._complaints = Complaints()
 
     def is_due(self, now: float) -> bool:
         last = self.asked_at
-        return last is None or now < last or now - last >= self.source.period_s
+        if last is None or now < last:
+            return True
+        return now - last >= self.source.period_s and not self.source.is_idle
 
     def asked(self, now: float) -> None:
         self.asked_at, self._answered = now, False
 
-    def fresh(self, now: float) -> Mapping[str, Found] | None:
-        """What it found, by the UUID of the GPU; None when that is too old, or from a time to
-        come: then the clock has gone back."""
-        if self._found is None:
+    def fresh(self, now: float) -> Batch | None:
+        """None when it is too old, or from a time to come: then the clock has gone back."""
+        found = self._found
+        if found is None or not 0.0 <= now - found[0].at <= self.source.max_age_s:
             return None
-        at, found = self._found
-        return found if 0.0 <= now - at <= self.source.max_age_s else None
+        return found
 
     def report(self, now: float) -> Look:
         asked_at = self.asked_at
@@ -63,9 +65,7 @@ class Watched:
         began = time.perf_counter()
         why = ""
         try:
-            origin = Origin(self.source.name, now)
-            found = {uuid: Found(origin, one) for uuid, one in self.source.look(now).items()}
-            self._found = now, found
+            self._found = Origin(self.source.name, now), self.source.look(now)
         except Exception as error:
             why = str(error) or type(error).__name__
             if self._complaints.due(why):

@@ -54,6 +54,11 @@ class XcudaSource:
         self._pids: dict[str, frozenset[int]] = {}
         self._complaints = Complaints()
 
+    @property
+    def is_idle(self) -> bool:
+        """Where no job runs, once that was said."""
+        return not (self._blocks() or self._pids)
+
     def look(self, now: float) -> Findings:
         blocks = tuple(self._blocks())
         ids = {block.placement_id for block in blocks}

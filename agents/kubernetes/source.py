@@ -27,6 +27,7 @@ class KubernetesSource:
     period_s = 1.0
     max_age_s = 3.0
     prompt = False
+    is_idle = False
 
     def __init__(self, watch: PodWatch) -> None:
         self._watch = watch

@@ -3,7 +3,6 @@ costs a small part of a look at each of their files."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import struct
@@ -15,7 +14,8 @@ CHANGES: Final = MODIFY | MOVED_TO | CREATE | DELETE_SELF | MOVE_SELF
 OVERFLOW, IGNORED = 0x4000, 0x8000
 GONE: Final = DELETE_SELF | MOVE_SELF | IGNORED
 EVENT: Final = struct.Struct("iIII")
-READ_BYTES: Final = 64 << 10
+READ_BYTES: Final = 4 << 10
+NONE: Final[frozenset[str]] = frozenset()
 
 
 class Changes:
@@ -27,13 +27,19 @@ class Changes:
         descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         self._descriptor: int | None = None if descriptor < 0 else descriptor
         self._folders: dict[int, str] = {}
+        # Since a question that found them all watched, nothing has gone wrong with any.
+        self._all_watched: frozenset[str] | None = None
 
     def take(self, folders: Iterable[str]) -> frozenset[str]:
         """Those of `folders` that may have changed."""
+        wanted = frozenset(folders)
         told = self._told()
-        unwatched = frozenset(folders) - frozenset(self._folders.values())
+        if wanted == self._all_watched:
+            return told
+        unwatched = wanted - frozenset(self._folders.values())
         for folder in unwatched:
             self._watch(folder)
+        self._all_watched = None if unwatched else wanted
         return told | unwatched
 
     def close(self) -> None:
@@ -49,22 +55,34 @@ class Changes:
             self._folders[watch] = folder
 
     def _told(self) -> frozenset[str]:
+        raw = self._read()
+        return NONE if raw is None else self._changed(raw)
+
+    def _changed(self, raw: bytes | None) -> frozenset[str]:
         told: set[str] = set()
-        for watch, mask in self._events():
+        for watch, mask in self._events(raw):
             if mask & OVERFLOW:
                 told.update(self._folders.values())
             elif folder := self._folders.get(watch):
                 told.add(folder)
                 if mask & GONE:
                     del self._folders[watch]
+                    self._all_watched = None
         return frozenset(told)
 
-    def _events(self) -> Iterator[tuple[int, int]]:
+    def _events(self, raw: bytes | None) -> Iterator[tuple[int, int]]:
+        while raw is not None:
+            yield from _parsed(raw)
+            raw = self._read()
+
+    def _read(self) -> bytes | None:
+        """Whole events; None when there are no more."""
         if self._descriptor is None:
-            return
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                yield from _parsed(os.read(self._descriptor, READ_BYTES))
+            return None
+        try:
+            return os.read(self._descriptor, READ_BYTES)
+        except BlockingIOError:
+            return None
 
 
 def _parsed(raw: bytes) -> Iterator[tuple[int, int]]:

@@ -26,6 +26,7 @@ class Daemons:
             uuid: str(watcher.watch.control.place.control_log.parent)
             for uuid, watcher in self._watchers.items()
         }
+        self._logs = frozenset(self._folders.values())
         self._changes = Changes()
         self._contained = Containment("mps")
 
@@ -36,10 +37,12 @@ class Daemons:
     def ring(self) -> None:
         """Due several times a second: wakes the watchers for which there is something to see. Their
         threads do not wake by themselves, since that costs more than a look does."""
-        changed = self._changes.take(self._folders.values())
+        changed = self._changes.take(self._logs)
         for uuid, watcher in self._watchers.items():
-            with self._contained:
-                watcher.ring(changed=self._folders[uuid] in changed)
+            has_changed = self._folders[uuid] in changed
+            if has_changed or watcher.is_due():
+                with self._contained:
+                    watcher.ring(changed=has_changed)
 
     def stop(self) -> None:
         """Ends the watching; the daemons stay as they are."""

@@ -91,9 +91,14 @@ def as_of(last: Snapshot, now: float) -> Snapshot:
 
 def is_worth_asking(last: Snapshot, account: Account, now: float) -> bool:
     """Whether to put questions to the daemon now. `account`: the logs as of now."""
-    waited_s = now - last.at
     if account.at_fault and not last.account.at_fault:
         return True
+    return now >= ask_at(last, account)
+
+
+def ask_at(last: Snapshot, account: Account) -> float:
+    """When it is worth asking as long as the logs tell no more than `account` (monotonic
+    seconds)."""
     if account.changes != last.asked_changes:
-        return waited_s >= ASK_AGAIN_S
-    return waited_s >= (ASK_EVERY_S if last.open else ASK_UNSETTLED_S)
+        return last.at + ASK_AGAIN_S
+    return last.at + (ASK_EVERY_S if last.open else ASK_UNSETTLED_S)

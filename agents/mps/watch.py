@@ -40,6 +40,8 @@ class Watch:
         self.control = control
         self._logs = (Tail(control.place.control_log), Tail(control.place.server_log))
         self.snapshot = Snapshot(at=float("-inf"))
+        # A log grew faster than it is read.
+        self.has_more = False
 
     def look(self, now: float) -> Snapshot:
         """Reads the logs, and asks the daemon where that is worth it. Never raises for what a
@@ -53,14 +55,10 @@ class Watch:
             self.snapshot = replace(self.snapshot, account=account)
         return self.snapshot
 
-    @property
-    def has_more(self) -> bool:
-        """A log grew faster than it is read."""
-        return any(each.more for each in self._logs)
-
     def _told(self, account: Account) -> Account:
         for each in self._logs:
             account = journal.read(account, each.lines())
+        self.has_more = any(each.more for each in self._logs)
         return account
 
     def terminate(self, client_pid: int) -> None:
@@ -143,6 +141,8 @@ class Watcher:
         self._marks: list[Mark | None] = []
         # Whether a look at the logs is due, or waits until the thread has time for it.
         self._changed = True
+        # When it is time to ask the daemon, by the snapshot that says so.
+        self._due: tuple[Snapshot, float] | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"mps {watch.control.place.gpu_uuid}", daemon=True
         )
@@ -158,15 +158,23 @@ class Watcher:
         """Returns at once; the thread ends after the command it is in."""
         self._post(None)
 
+    def is_due(self) -> bool:
+        """Whether there is something to see although no log has changed."""
+        return self._changed or self.watch.has_more or self._clock() >= self._ask_at()
+
+    def _ask_at(self) -> float:
+        seen = self.watch.snapshot
+        if self._due is None or self._due[0] is not seen:
+            self._due = seen, health.ask_at(seen, seen.account)
+        return self._due[1]
+
     def ring(self, *, changed: bool = True) -> None:
         """Lets the thread look where a log has changed, or where it is time to ask the daemon.
         `changed`: the folder of the logs may have."""
-        seen = self.watch.snapshot
         self._changed |= changed
         marks = [_mark(log) for log in self._logs] if self._changed else self._marks
         self._changed = marks != self._marks
-        due = self.watch.has_more or health.is_worth_asking(seen, seen.account, self._clock())
-        if (due or self._changed) and self._errands.empty():
+        if self.is_due() and self._errands.empty():
             self._marks, self._changed = marks, False
             self._post(_nothing_but_a_look)
 

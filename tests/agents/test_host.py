@@ -77,7 +77,7 @@ def test_what_a_job_says_and_nobody_understands_ends_no_loop(tmp_path, cards, ca
     with closing(StateFile(tmp_path)) as state:
         host = Host(config_of(tmp_path), KEYS, state)
         host._equip().runtime.statements = lambda: 1 / 0
-        host.step(1.0)
+        host.settle(1.0)
         assert "a step for one of its GPUs failed" in caplog.text
         host._collector.close()
 
@@ -143,12 +143,16 @@ async def test_online_processes_have_the_names_of_their_pods(tmp_path, cards, mo
     with serving(cluster) as url, closing(StateFile(tmp_path / "state")) as state:
         words = ("--kubernetes", url, "--kubernetes-token", str(token))
         host = Host(config_of(tmp_path / "state", *words), KEYS, state)
-        collect = host._collector.collect
-        (found,) = await until(lambda: named(collect(time.monotonic())))
+        (found,) = await until(lambda: named(read(host)))
         assert (found.pid, found.known_as) == (os.getpid(), "prod/chat-0")
-        looks = {look.source: look.success for look in collect(time.monotonic()).looks}
+        looks = {look.source: look.success for look in read(host).looks}
         assert looks["kubernetes"]
         await host.close()
+
+
+def read(host):
+    host.settle(now := time.monotonic())
+    return host._collector.collect(now)
 
 
 def named(reading):

@@ -225,6 +225,7 @@ class SharedGpu:
                 if self._daemons is not None:
                     self._daemons.ring()
                 reading: NodeReading = collector.collect(time.monotonic())
+                collector.ask_others(time.monotonic())
                 time.sleep(SAMPLE_S)
         self.reading = next(gpu for gpu in reading.gpus if gpu.index == self.card.index)
         return reading

@@ -5,7 +5,8 @@ import pytest
 from agents.collectors.attribution import GpuProcess, Side
 from agents.collectors.base import Finding, JobUse, Origin, values_of
 from agents.collectors.card import Card
-from agents.collectors.merge import Found, reading, split
+from agents.collectors.merge import Merger
+from agents.collectors.merge import sides as sides_of
 from agents.sysmonitor.signals import POSITIONS
 from agents.wire.names import Signal
 
@@ -20,7 +21,11 @@ SHARES = {"job-1": 40.0}
 
 def found(source, at=1.0, *, finding=None, **values):
     signals = {Signal(name): value for name, value in values.items()}
-    return Found(Origin(source, at), finding or Finding(values_of(signals)))
+    return Origin(source, at), finding or Finding(values_of(signals))
+
+
+def reading(card, found, shares):
+    return Merger(card).reading(found, shares)
 
 
 def use(busy, memory_bytes=7 * GIB):
@@ -122,16 +127,30 @@ def test_memory_is_not_said_to_have_returned_while_a_process_is_unattributed():
     ],
 )
 def test_sm_activity_divides_by_who_is_there(processes, jobs, online, offline):
-    assert split(60.0, processes, jobs, SHARES) == (online, offline)
+    assert sides_of(processes, jobs, SHARES).split(60.0) == (online, offline)
 
 
 def test_the_offline_side_never_has_more_than_the_card_shows():
-    assert split(10.0, (ONLINE, OFFLINE), (use(1.0),), SHARES) == (0.0, 10.0)
+    assert sides_of((ONLINE, OFFLINE), (use(1.0),), SHARES).split(10.0) == (0.0, 10.0)
 
 
 def test_without_a_share_nothing_is_said_of_the_sides():
-    assert split(60.0, (ONLINE, OFFLINE), (use(1.0),), {}) == (None, None)
+    assert sides_of((ONLINE, OFFLINE), (use(1.0),), {}).split(60.0) == (None, None)
 
 
 def test_without_sm_activity_nothing_is_said_of_the_sides():
-    assert split(None, (ONLINE,), (), SHARES) == (None, None)
+    assert sides_of((ONLINE,), (), SHARES).split(None) == (None, None)
+
+
+def test_who_is_there_is_worked_out_anew_as_soon_as_it_is_told_anew():
+    merger = Merger(CARD)
+    for processes, jobs, shares, expected in (
+        ((ONLINE,), (), SHARES, (60.0, 0.0)),
+        ((ONLINE, OFFLINE), (use(0.5),), SHARES, (40.0, 20.0)),
+        ((ONLINE, OFFLINE), (use(0.5),), {"job-1": 20.0}, (50.0, 10.0)),
+        ((ONLINE, OFFLINE), (use(1.0),), {"job-1": 20.0}, (40.0, 20.0)),
+        (None, None, SHARES, (None, None)),
+    ):
+        there = Finding(processes=processes, jobs=jobs)
+        read = merger.reading([found("all", sm_activity=60.0), found("who", finding=there)], shares)
+        assert (read.sm_online_percent, read.sm_offline_percent) == expected

@@ -21,6 +21,8 @@ CARD = Card(0, "GPU-1", "H100", 80 << 30)
 class Fake:
     """A source of one signal."""
 
+    is_idle = False
+
     def __init__(self, name, signal, value, prompt=True, period_s=0.0, max_age_s=1.0):
         self.name, self.signal, self.value = name, signal, value
         self.prompt, self.period_s, self.max_age_s = prompt, period_s, max_age_s
@@ -132,6 +134,28 @@ def test_a_source_is_asked_as_often_as_it_wants(collectors):
     for tick in range(11):
         collector.collect(10.0 + tick / 5)
     assert source.looks == 3
+
+
+def test_a_source_that_has_nothing_to_ask_for_is_asked_once_and_again_when_it_has(collectors):
+    source = Fake("service", Signal.ONLINE_QPS, 40.0)
+    source.is_idle = True
+    collector = collectors(source)
+    for tick in range(3):
+        collector.collect(10.0 + tick)
+    assert source.looks == 1
+    source.is_idle = False
+    collector.collect(13.0)
+    assert source.looks == 2
+
+
+def test_a_source_that_may_wait_is_not_at_work_while_the_sample_is_acted_on(collectors):
+    slow = Fake("processes", Signal.POWER, 300.0, prompt=False)
+    collector = collectors(slow)
+    collector.collect(10.0)
+    assert slow.looks == 0
+    collector.ask_others(10.0)
+    collector._lanes[0].wait(1.0)
+    assert slow.looks == 1
 
 
 def test_a_clock_that_goes_back_makes_nothing_fresh(collectors):

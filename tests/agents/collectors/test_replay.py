@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agents.collectors.attribution import GpuProcess, Side
 from agents.collectors.base import GpuReading, Look, NodeReading, Origin, Unavailable

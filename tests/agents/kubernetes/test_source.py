@@ -76,6 +76,7 @@ def test_an_api_that_is_gone_takes_neither_names_nor_values_with_it(cluster, pod
     nvml = Nvml(FakeNvml(FakeCard()))
     cards = nvml.cards()
     collector = RealCollector(cards, [[SignalSource(nvml)], [pods]], dict)
+    collector.ask_others(1.0)
     until(lambda: collector.collect(1.0).looks[1].why != "not asked yet")
     reading = until(lambda: (it := collector.collect(1.0)).looks[0].success and it)
     assert reading.gpus[0].values[POSITIONS[Signal.GPU_UTIL]] == 85.0

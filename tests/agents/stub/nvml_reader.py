@@ -9,6 +9,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+import msgspec
+
 from agents.collectors.attribution import OfflineJob
 from agents.collectors.base import NodeReading, Source
 from agents.collectors.card import Card
@@ -50,6 +52,7 @@ def read(collector: RealCollector) -> list[NodeReading]:
     began, readings = time.monotonic(), list[NodeReading]()
     while len(readings) < LEAST_LOOKS or not answered(readings[-1], began):
         readings.append(collector.collect(time.monotonic()))
+        collector.ask_others(time.monotonic())
         time.sleep(1.5 * LEAST_S)
     return readings
 
@@ -72,7 +75,7 @@ def told(
     for card, gpu, codes in zip(cards, reading.gpus, came, strict=True):
         signals = dict(zip(map(str, SIGNALS), gpu.values, strict=True))
         known = {name: value for name, value in signals.items() if value is not None}
-        gpus.append(dataclasses.asdict(card) | dataclasses.asdict(gpu) | known | {"xids": codes})
+        gpus.append(dataclasses.asdict(card) | msgspec.to_builtins(gpu) | known | {"xids": codes})
     return gpus
 
 
