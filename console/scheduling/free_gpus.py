@@ -1,7 +1,8 @@
 """Which job is measured on which free GPU. Pure.
 
-The most urgent job comes first and takes the smallest card that holds it: the next one may need the
-large one. Of jobs of one template one at a time is measured, for the others to learn from.
+The most urgent job comes first and takes the largest card: nobody knows yet what it needs, and a job
+that runs out of memory has measured nothing. Of jobs of one template one at a time is measured, for
+the others to learn from.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Room:
 
 def choose(wanting: Iterable[Wanting], free: Iterable[Free], room: Room) -> dict[UUID, int]:
     """The GPU of each job that is measured now; `wanting` in the order of their turn."""
-    smallest_first = sorted(free, key=lambda gpu: (gpu.quota_bytes, gpu.id))
+    largest_first = sorted(free, key=lambda gpu: (-gpu.quota_bytes, gpu.id))
     chosen: dict[UUID, int] = {}
     keys, started = set(room.keys), Counter[str]()
     for job in wanting:
@@ -63,9 +64,9 @@ def choose(wanting: Iterable[Wanting], free: Iterable[Free], room: Room) -> dict
         capped = started[job.team] >= room.teams.get(job.team, started[job.team] + 1)
         if capped or (job.key and job.key in keys):
             continue
-        gpu = next((one for one in smallest_first if _fits(job, one, room)), None)
+        gpu = next((one for one in largest_first if _fits(job, one, room)), None)
         if gpu is not None:
-            smallest_first.remove(gpu)
+            largest_first.remove(gpu)
             chosen[job.id] = gpu.id
             keys.add(job.key)
             started[job.team] += 1

@@ -180,7 +180,7 @@ def _free(live: Mapping[int, LiveGpu]) -> list[Gpu]:
         node__draining=False,
         node__never_share=False,
     )
-    rows = found.select_related("node__pool__policy__current").order_by("memory_bytes", "pk")
+    rows = found.select_related("node__pool__policy__current").order_by("-memory_bytes", "pk")
     return [gpu for gpu in rows[:BATCH] if _is_empty(live.get(gpu.pk))]
 
 

@@ -18,9 +18,10 @@ def a_job(number=1, key="", team="vision", memory_bytes=8 * GIB, **needs):
     return Wanting(UUID(int=number), key, team, memory_bytes, **needs)
 
 
-def test_the_smallest_card_that_holds_it():
-    assert choose([a_job()], [LARGE, SMALL], ROOM) == {UUID(int=1): 1}
-    assert choose([a_job(memory_bytes=30 * GIB)], [LARGE, SMALL], ROOM) == {UUID(int=1): 2}
+def test_the_largest_card_that_it_may_use():
+    assert choose([a_job()], [SMALL, LARGE], ROOM) == {UUID(int=1): 2}
+    only = a_job(gpu_models=frozenset({"A10"}))
+    assert choose([only], [SMALL, LARGE], ROOM) == {UUID(int=1): 1}
 
 
 def test_the_one_whose_turn_it_is_first():
@@ -65,4 +66,4 @@ def test_no_more_than_may_be_at_once_and_than_its_team_may():
 
 def test_it_does_not_come_back_to_where_it_was_taken_off():
     job = a_job()
-    assert choose([job], [SMALL, LARGE], Room(8, avoid=frozenset({(job.id, 1)}))) == {job.id: 2}
+    assert choose([job], [SMALL, LARGE], Room(8, avoid=frozenset({(job.id, 2)}))) == {job.id: 1}
