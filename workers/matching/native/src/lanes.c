@@ -19,27 +19,12 @@ WIDE int32_t lanes_copy(int32_t *restrict to, const int32_t *restrict from,
     return most;
 }
 
-WIDE int32_t lanes_least(const int32_t *values, int32_t width)
-{
-    int32_t least = INT32_MAX;
-    for (int32_t c = 0; c < width; c++)
-        least = values[c] < least ? values[c] : least;
-    return least;
-}
-
 WIDE int32_t lanes_find(const int32_t *values, int32_t value, int32_t width)
 {
-    int32_t start = 0, missing = LANES;
-    for (; start < width; start += LANES) {
-        int32_t hits = 0;
-        for (int32_t k = 0; k < LANES; k++)
-            hits |= values[start + k] == value;
-        if (hits)
-            break;
-    }
-    for (int32_t k = LANES - 1; k >= 0; k--)
-        missing = values[start + k] == value ? k : missing;
-    return start + missing;
+    int32_t place = width;
+    for (int32_t c = width - 1; c >= 0; c--)
+        place = values[c] == value ? c : place;
+    return place;
 }
 
 WIDE int32_t lanes_best(const int32_t *restrict worth, const int32_t *restrict price,
@@ -69,6 +54,8 @@ WIDE void lanes_lower(int32_t *restrict loss, int32_t *restrict mover, struct me
  * arrays would be taken apart into single numbers. */
 typedef int32_t eight __attribute__((vector_size(32), aligned(4), may_alias));
 #define EIGHTS (LANES / 8)
+/* Members lie anywhere; the processor does not foresee where. */
+#define AHEAD 12
 
 WIDE void lanes_anew(int32_t *restrict loss, int32_t *restrict mover,
                      const struct member *restrict members, int32_t count, int32_t start)
@@ -80,6 +67,8 @@ WIDE void lanes_anew(int32_t *restrict loss, int32_t *restrict mover,
     }
     for (int32_t i = 0; i < count; i++) {
         const eight *worth = (const eight *)(members[i].worth + start);
+        if (i + AHEAD < count)
+            __builtin_prefetch(members[i + AHEAD].worth + start);
         for (int32_t k = 0; k < EIGHTS; k++) {
             eight lost = members[i].own - worth[k];
             eight less = lost < least[k];
@@ -104,15 +93,18 @@ WIDE void lanes_mark(uint8_t *restrict marks, const int32_t *restrict values, in
     }
 }
 
-WIDE void lanes_relax(int32_t *restrict distance, int32_t *restrict open,
-                      int32_t *restrict before, const int32_t *restrict step,
-                      const int32_t *restrict price, int32_t base, int32_t node, int32_t width)
+WIDE int32_t lanes_relax(int32_t *restrict distance, int32_t *restrict open,
+                         int32_t *restrict before, const int32_t *restrict step,
+                         const int32_t *restrict price, int32_t base, int32_t node, int32_t width)
 {
+    int32_t least = INT32_MAX;
     for (int32_t c = 0; c < width; c++) {
         int32_t through = base + step[c] + price[c];
         int32_t closer = through < distance[c];
         distance[c] = closer ? through : distance[c];
-        open[c] = closer ? through : open[c];
         before[c] = closer ? node : before[c];
+        open[c] = closer ? through : open[c];
+        least = open[c] < least ? open[c] : least;
     }
+    return least;
 }

@@ -25,8 +25,6 @@ struct member {
  * that `open` [classes] (0 or -1) admits; 0 when there is none. */
 int32_t lanes_copy(int32_t *to, const int32_t *from, const int32_t *open, int32_t classes);
 
-int32_t lanes_least(const int32_t *values, int32_t width);
-
 /* The first place of `value`, which must be among `values`. */
 int32_t lanes_find(const int32_t *values, int32_t value, int32_t width);
 
@@ -43,6 +41,6 @@ void lanes_anew(int32_t *loss, int32_t *mover, const struct member *members, int
 /* marks[i]: the i-th LANES of `values` have `value` among them. */
 void lanes_mark(uint8_t *marks, const int32_t *values, int32_t value, int32_t width);
 
-/* Shorter ways by way of `node`: `base` + step + price. */
-void lanes_relax(int32_t *distance, int32_t *open, int32_t *before, const int32_t *step,
-                 const int32_t *price, int32_t base, int32_t node, int32_t width);
+/* Shorter ways by way of `node`: `base` + step + price. Returns the least of those still open. */
+int32_t lanes_relax(int32_t *distance, int32_t *open, int32_t *before, const int32_t *step,
+                    const int32_t *price, int32_t base, int32_t node, int32_t width);

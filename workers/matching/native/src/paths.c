@@ -34,19 +34,21 @@ static bool may_end(const struct plan *plan, int32_t source, int32_t node)
     return node == plan->none ? source != plan->none : plan->over[node] < 0;
 }
 
-static void relax(struct paths *paths, const struct plan *plan, int32_t node)
+static int32_t relax(struct paths *paths, const struct plan *plan, int32_t node)
 {
-    int32_t base = paths->distance[node] - plan->price[node];
-    lanes_relax(paths->distance, paths->open, paths->before, losses(plan, node), plan->price, base,
-                node, plan->width);
-    if (node == plan->none) { /* a job that stays without a GPU */
-        lanes_relax(paths->distance, paths->open, paths->before, plan->empty, plan->price, base,
-                    node, plan->width);
-    } else if (base + plan->fill[node] < paths->distance[plan->none]) {
-        /* a job that finds a GPU after all */
-        paths->distance[plan->none] = paths->open[plan->none] = base + plan->fill[node];
-        paths->before[plan->none] = node;
-    }
+    int32_t base = paths->distance[node] - plan->price[node], none = plan->none;
+    int32_t least = lanes_relax(paths->distance, paths->open, paths->before, losses(plan, node),
+                                plan->price, base, node, plan->width);
+    if (node == none) /* a job that stays without a GPU */
+        return lanes_relax(paths->distance, paths->open, paths->before, plan->empty, plan->price,
+                           base, node, plan->width);
+    int32_t through = base + plan->fill[node];
+    if (through >= paths->distance[none])
+        return least;
+    /* a job that finds a GPU after all */
+    paths->distance[none] = paths->open[none] = through;
+    paths->before[none] = node;
+    return smaller(least, through);
 }
 
 /* Dijkstra's search; returns the nearest node where it may end. There always is one: no job for
@@ -58,8 +60,7 @@ static int32_t search(struct paths *paths, const struct plan *plan, int32_t sour
     paths->distance[source] = 0;
     for (int32_t node = source;;) {
         paths->open[node] = CLOSED;
-        relax(paths, plan, node);
-        int32_t nearest = lanes_least(paths->open, plan->width);
+        int32_t nearest = relax(paths, plan, node);
         node = lanes_find(paths->open, nearest, plan->width);
         if (may_end(plan, source, node))
             return node;
