@@ -131,7 +131,9 @@ def _float(line: int, name: str, cell: str | None) -> float:
 def _rows(observations: Observations) -> Iterator[dict[str, str]]:
     sides = {"online": observations.online, "job": observations.jobs}
     numbers = {
-        **{f"{key}_{name}": getattr(one, name) for key, one in sides.items() for name in QUANTITIES},
+        **{
+            f"{key}_{name}": getattr(one, name) for key, one in sides.items() for name in QUANTITIES
+        },
         **{name: getattr(observations, name) for name in NUMBERS},
     }
     texts = {
