@@ -59,7 +59,8 @@ class Guard:
         self.saved_at = float("-inf")
         self._last_at: float | None = None
         self._slo_p99_ms: float | None = None
-        self._values: Values = NOTHING
+        # What is plausible of the last sample; None until somebody asks.
+        self._plausible: Values | None = NOTHING
         self._worst: Values = NOTHING
         self._sample: Reading | None = None
         # Each local sample is judged once; where its memory came from tells it from a repetition.
@@ -68,6 +69,7 @@ class Guard:
         # What SysMonitor was told last, and how much time it counted in this second.
         self.known = Facts()
         self._step_s: float | None = None
+        # All samples of this second, as they came.
         self._second: list[Values] = []
 
     @property
@@ -120,16 +122,17 @@ class Guard:
         self.before_last_at, self._last_at = self._last_at, now
         self.reading, self._is_judged = reading, False
         self._follow_online(reading.sm_online_percent)
-        self._look(signals.plausible(reading.values, self.gpu.facts))
-        self._second.append(self._values)
+        self._second.append(reading.values)
+        self._plausible = self._sample = None
 
     def close_second(self) -> None:
         """A second without a sample is one in which everything was missing."""
         if not self._second:
             self.reading = self.online_sm_percent = None
-            self._look(NOTHING)
-        self._worst = signals.worst(self._second) if self._second else NOTHING
-        codes = {sample[_XID] for sample in self._second}
+        samples = [signals.plausible(values, self.gpu.facts) for values in self._second]
+        self._plausible, self._sample = samples[-1] if samples else NOTHING, None
+        self._worst = signals.worst(samples) if samples else NOTHING
+        codes = {sample[_XID] for sample in samples}
         self.xids = tuple(code for code in codes if code and not signals.xid_gravity(code))
         self._second, self._step_s = [], None
 
@@ -162,14 +165,16 @@ class Guard:
     @property
     def values(self) -> Values:
         """What is plausible of the last sample, in wire units."""
-        return self._values
+        if self._plausible is None:
+            self._plausible = signals.plausible(self._second[-1], self.gpu.facts)
+        return self._plausible
 
     @property
     def sample(self) -> Reading:
         """The last sample in policy units."""
         if self._sample is None:
             facts, slo_p99_ms = self.gpu.facts, self._slo_p99_ms
-            self._sample = signals.in_policy_units(self._values, facts, slo_p99_ms)
+            self._sample = signals.in_policy_units(self.values, facts, slo_p99_ms)
         return self._sample
 
     @property
@@ -191,6 +196,10 @@ class Guard:
     def pressing(self, facts: Facts) -> bool:
         return self.policy is not None and machine.pressing(self.sample, self.policy, facts)
 
+    def is_over(self) -> bool:
+        """Whether the last sample is over any limit that held when SysMonitor was asked last."""
+        return self.pressing(self.known)
+
     def missing(self) -> tuple[Signal, ...]:
         """Of those that the last verdict took into account."""
         return () if self.policy is None else machine.missing(self.sample, self.policy, self.known)
@@ -207,7 +216,7 @@ class Guard:
         return GpuSample(
             self.index,
             _STATE_CODES[self.monitor.state],
-            self._values,
+            self.values,
             self._worst,
             headroom_percent=headroom_percent,
             nearest_signal=None if nearest is None else _SIGNAL_CODES[nearest],
@@ -227,9 +236,6 @@ class Guard:
             return
         dt_s = 0.0 if self.before_last_at is None else self._last_at - self.before_last_at
         self.online_sm_percent = short_term(self.online_sm_percent, sm_percent, dt_s)
-
-    def _look(self, values: Values) -> None:
-        self._values, self._sample = values, None
 
     def _keep(self, step: Step) -> Step:
         self.monitor = step.monitor

@@ -175,16 +175,21 @@ class NodeAgent:
         for gpu in reading.gpus if reading else ():
             with self._contained:
                 self._take(self._guards[gpu.index], gpu, now)
-        for each in self._guards.values():
-            with self._contained:
-                self._hurry_mps(each, now)
-        for guest in self._guests:
+        with self._contained:
+            self._hurry_mps(now)
+        for guest in self._most_urgent_first():
             with self._contained:
                 self._guests.observe(guest, now)
-        for guest in self._guests:
             with self._contained:
                 self._protect(self._guards[guest.placement.gpu_index], guest, dt_s, now)
         self._step_stops(now)
+
+    def _most_urgent_first(self) -> Sequence[Guest]:
+        """Where a limit is crossed nobody waits for a look at the others."""
+        guests = list(self._guests)
+        with self._contained:
+            guests.sort(key=lambda guest: not self._guards[guest.placement.gpu_index].is_over())
+        return guests
 
     def _take(self, each: Guard, gpu: GpuReading, now: float) -> None:
         each.take(gpu, now)
@@ -193,6 +198,8 @@ class NodeAgent:
             self._save(each)
 
     def _protect(self, each: Guard, guest: Guest, dt_s: float, now: float) -> None:
+        if self._guests.on_gpu(each.index) is not guest:
+            return  # it has ended by itself
         self._act(each, each.local(self._facts(each), now), now)
         if each.held and guest.stop is None:
             # Also a job that was adopted: whether its last agent had frozen it, nobody knows.
@@ -260,7 +267,8 @@ class NodeAgent:
             self._ask_for_room()
         for each in self._guards.values():
             each.switched_off = switch.covers(each.gpu.inventory.uuid)
-            each.close_second()
+            with self._contained:
+                each.close_second()
             with self._contained:
                 self._look_at_mps(each, now)
             with self._contained:
@@ -294,15 +302,21 @@ class NodeAgent:
         if self._mps is not None:
             self._ask_mps(self._mps, each, each.xids, now)
 
-    def _hurry_mps(self, each: Guard, now: float) -> None:
-        if self._mps is not None and self._mps.is_urgent(each.index):
-            self._ask_mps(self._mps, each, (), now)
+    def _hurry_mps(self, now: float) -> None:
+        if self._mps is None:
+            return
+        for index in self._mps.urgent():
+            with self._contained:
+                self._ask_mps(self._mps, self._guards[index], (), now)
 
     def _ask_mps(self, mps: MpsSide, each: Guard, xids: tuple[float, ...], now: float) -> None:
         lifted = not each.quarantine and not each.disabled
         around = Around(each.mode is SharingMode.ENFORCE, lifted, xids)
-        each.terms = replace(each.terms, hold=NO_WORD, unshareable=NO_WORD)  # if it fails
-        each.terms = mps.terms(each.index, each.reading, around, now)
+        try:
+            each.terms = mps.terms(each.index, each.reading, around, now)
+        except Exception:
+            each.terms = replace(each.terms, hold=NO_WORD, unshareable=NO_WORD)
+            raise
         self._tell_faults(mps, each)
 
     def _tell_faults(self, mps: MpsSide, each: Guard) -> None:

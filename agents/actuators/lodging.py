@@ -6,22 +6,31 @@ shortage is seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from agents.actuators import cgroup, family, memory, pressure
 from agents.actuators.cgroup import Group, Groups
 from agents.actuators.family import PROC
-from agents.actuators.pressure import Pressure
+from agents.actuators.pressure import HostMemory, Pressure
 
 LOOK_S: Final = 1.0
+# Where no job runs, the host's memory matters to the next one alone.
+IDLE_LOOK_S: Final = 5.0
 
 
 class Lodgings:
     """Of all jobs of this node, by placement."""
 
-    def __init__(self, groups: Groups | None, memory_bytes: int, proc: Path = PROC) -> None:
+    def __init__(
+        self,
+        groups: Groups | None,
+        memory_bytes: int,
+        proc: Path = PROC,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`memory_bytes`: of each job, where there are `groups`."""
         self._new_groups, self._memory_bytes, self._proc = groups, memory_bytes, proc
         self._groups: dict[str, Group] = {}
@@ -31,6 +40,9 @@ class Lodgings:
         self._left: list[Group] = []
         self._pressure = Pressure()
         self._looked_at = float("-inf")
+        self._clock = clock
+        self._host: HostMemory | None = None
+        self._host_at = float("-inf")
 
     def create(self, placement_id: str) -> Path | None:
         """The folder of its group, None where there are none. Raises OSError."""
@@ -56,7 +68,7 @@ class Lodgings:
         self._looked_at = now
         read = {one: self._groups[one].read() for one in roots if one in self._groups}
         groups = {one: told for one, told in read.items() if told is not None}
-        host = memory.host_memory(self._proc)
+        host = self._read_host()
         held = dict.fromkeys(roots, 0) | {one: told.used_bytes for one, told in groups.items()}
         if pressure.host_short(host):
             held |= self._resident({one: roots[one] for one in roots.keys() - groups.keys()})
@@ -65,7 +77,13 @@ class Lodgings:
     def why_full(self) -> str:
         """Why the host has no room for another job, "" when it has; asked once a second."""
         self._left = [group for group in self._left if not group.remove()]
-        return pressure.host_short(memory.host_memory(self._proc))
+        if not 0.0 <= self._clock() - self._host_at < IDLE_LOOK_S:
+            self._read_host()
+        return pressure.host_short(self._host)
+
+    def _read_host(self) -> HostMemory | None:
+        self._host, self._host_at = memory.host_memory(self._proc), self._clock()
+        return self._host
 
     def why_leave(self, placement_id: str) -> str:
         """Why the job must go for the sake of host memory, "" when it need not."""

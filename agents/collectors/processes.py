@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 from agents.collectors import procfs
 from agents.collectors.attribution import (
@@ -52,7 +52,7 @@ class ProcessSource:
     ) -> None:
         self._nvml, self._jobs, self._mps = nvml, jobs, mps
         self._lookup, self._workloads = lookup, workloads
-        self._before: dict[str, dict[int, GpuProcess]] = {}
+        self._before: dict[str, _Seen] = {}
 
     def look(self, now: float) -> Findings:
         jobs = tuple(self._jobs())
@@ -84,9 +84,25 @@ class ProcessSource:
     def _attributed(
         self, uuid: str, listed: Sequence[Client], jobs: Sequence[OfflineJob], lookup: Lookup
     ) -> tuple[GpuProcess, ...]:
-        processes = attributed(listed, jobs, lookup, self._before.get(uuid), self._workloads)
-        self._before[uuid] = {process.pid: process for process in processes}
+        """The same list as before where nothing has changed: what others made of it still holds."""
+        before = self._before.get(uuid, _NONE)
+        processes = attributed(listed, jobs, lookup, before.by_pid, self._workloads)
+        if before is not _NONE and processes == before.all:
+            return before.all
+        by_pid = {process.pid: process for process in processes}
+        self._before[uuid] = _Seen(processes, by_pid)
         return processes
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The processes of one card at the last look."""
+
+    all: tuple[GpuProcess, ...]
+    by_pid: Mapping[int, GpuProcess]
+
+
+_NONE: Final = _Seen((), {})
 
 
 def with_mps(listed: Sequence[Client], daemon: frozenset[int]) -> tuple[Client, ...]:

@@ -10,7 +10,6 @@ import contextlib
 import os
 import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +25,9 @@ DEADLINE_S: Final = 2.0
 TERMINATE_S: Final = 3.0
 MAX_ANSWER_BYTES: Final = 1 << 20
 REAP_S: Final = 0.5
+# A program that has closed its output ends within moments.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.0005, 0.05
+IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 
 T = TypeVar("T")
 
@@ -91,6 +93,8 @@ class Control:
         self.place = place
         self.dialect: Dialect = Version2() if dialect is None else dialect
         self.program, self._deadline_s = tuple(program), deadline_s
+        # Killed, and held on to by the kernel.
+        self._unreaped: list[int] = []
 
     def ask(self, question: Question[T], deadline_s: float | None = None) -> T:
         """Raises ControlFailed, or answers.BadAnswer for an answer that cannot be read."""
@@ -129,25 +133,28 @@ class Control:
             answer, writing = os.pipe()
             open_ends.callback(os.close, answer)
             try:
-                process = self._spawn(_written(command), writing)
+                pid = self._spawn(_written(command), writing)
             finally:
                 os.close(writing)
             try:
                 text = _read(answer, command, deadline)
-                return _status(process, command, deadline), text.decode(errors="replace")
+                return _status(pid, command, deadline), text.decode(errors="replace")
             except BaseException:
-                _kill(process)
+                self._kill(pid)
                 raise
 
-    def _spawn(self, question: int, answer: int) -> subprocess.Popen[bytes]:
+    def _spawn(self, question: int, answer: int) -> int:
+        """A session of its own. Not by `subprocess`, which costs twice as much."""
+        self._unreaped = [pid for pid in self._unreaped if _reaped(pid) is None]
+        ends = ((question, 0), (answer, 1), (answer, 2))
         try:
-            return subprocess.Popen(
+            return os.posix_spawnp(
+                self.program[0],
                 self.program,
-                stdin=question,
-                stdout=answer,
-                stderr=answer,
-                env={"PATH": os.environ.get("PATH", os.defpath)} | self.place.environment(),
-                start_new_session=True,
+                {"PATH": os.environ.get("PATH", os.defpath)} | self.place.environment(),
+                file_actions=[(os.POSIX_SPAWN_DUP2, end, number) for end, number in ends],
+                setsid=True,
+                setsigdef=IGNORED_BY_PYTHON,
             )
         except FileNotFoundError as error:
             raise NoProgram(
@@ -158,6 +165,13 @@ class Control:
             raise NotPermitted(f"{self.program[0]} may not be run by this user") from error
         finally:
             os.close(question)
+
+    def _kill(self, pid: int) -> None:
+        """With whatever it started. One that the kernel holds on to is reaped later."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        if _ended(pid, time.monotonic() + REAP_S) is None:
+            self._unreaped.append(pid)
 
 
 def _written(command: str) -> int:
@@ -183,19 +197,26 @@ def _read(answer: int, command: str, deadline: float) -> bytes:
     raise _too_late(command)
 
 
-def _status(process: subprocess.Popen[bytes], command: str, deadline: float) -> int:
-    try:
-        return process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired as error:
-        raise _too_late(command) from error
+def _status(pid: int, command: str, deadline: float) -> int:
+    code = _ended(pid, deadline)
+    if code is None:
+        raise _too_late(command)
+    return code
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With whatever it started. One that the kernel holds on to is left to be reaped later."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(REAP_S)
+def _ended(pid: int, deadline: float) -> int | None:
+    """Its exit status, negative for a signal; None while it lives."""
+    pause_s = FIRST_PAUSE_S
+    while (code := _reaped(pid)) is None and time.monotonic() < deadline:
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+    return code
+
+
+def _reaped(pid: int) -> int | None:
+    """As `_ended`, without waiting."""
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if ended else None
 
 
 def _too_late(command: str) -> TooLate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from agents.collectors.attribution import GpuProcess, Side, is_online
 from agents.collectors.base import GpuReading
@@ -34,8 +34,7 @@ class Around:
     xids: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """All that a look at one GPU goes by, but for its memory in use. `who`: pid, start and side of
     each process, and what troubles the card; None without a sample."""
 
@@ -46,6 +45,14 @@ class Found:
     around: Around
     witnesses: tuple[Witness, ...]
     services: tuple[str, ...]
+
+
+class Listed(NamedTuple):
+    """A list of processes, and who they are."""
+
+    listed: Sequence[GpuProcess]
+    trouble: str
+    who: tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +68,19 @@ class Rest:
 
 
 # Memory in use, and who was there a moment ago, are noted at least so often.
-REST_S: Final = 2.5
+REST_S: Final = 5.0
+NOTHING_SAID: Final = Terms()
 
 
 class MpsSide(Protocol):
-    """What the node asks once a second, and of a GPU that `is_urgent` on each sample."""
+    """What the node asks once a second, and of a GPU that is `urgent` on each sample."""
 
     def terms(
         self, index: int, reading: GpuReading | None, around: Around, now: float
     ) -> Terms: ...
 
-    def is_urgent(self, index: int) -> bool:
-        """Something has happened there, or is under way, that waits for no second."""
+    def urgent(self) -> Sequence[int]:
+        """The GPUs where something has happened, or is under way, that waits for no second."""
 
     def news(self, index: int) -> tuple[dict[str, Any], ...]:
         """The data of gpu_fault events that are due: of stories that have begun or gone on."""
@@ -101,31 +109,42 @@ class NodeMps:
         self._services, self._keep = services, keep
         self._seen: dict[int, Snapshot] = {}
         self._rests: dict[int, Rest] = {}
+        self._listed: dict[int, Listed] = {}
         self.wardens = {index: self._warden(card, hands) for index, card in self._cards.items()}
 
     def terms(self, index: int, reading: GpuReading | None, around: Around, now: float) -> Terms:
         card = self._cards.get(index)
         if card is None:
-            return Terms()
+            return NOTHING_SAID
         self._seen[index] = seen = self._snapshot(card.uuid)
         mps = health.as_of(seen, now)
         found = Found(
             mps.state,
             mps.account,
             mps.client_pids,
-            _who(reading),
+            self._who(index, reading),
             around,
             self._witnesses(index),
             tuple(self._services(index)),
         )
         rest = self._rests.get(index)
         if rest is not None and rest.lasts(found, now):
-            return Terms()
+            return NOTHING_SAID
         told = self._look(card, reading, mps, found, now)
         self._rests.pop(index, None)
-        if told == Terms():
+        if told == NOTHING_SAID:
             self._rests[index] = Rest(found, now)
         return told
+
+    def _who(self, index: int, reading: GpuReading | None) -> tuple[object, ...] | None:
+        """As `_who`; most lists are those of the look before."""
+        if reading is None or reading.processes is None:
+            return None
+        listed, trouble = reading.processes, reading.trouble
+        before = self._listed.get(index)
+        if before is None or before.listed is not listed or before.trouble != trouble:
+            self._listed[index] = before = Listed(listed, trouble, _who(listed, trouble))
+        return before.who
 
     def _look(
         self, card: Card, reading: GpuReading | None, mps: Snapshot, found: Found, now: float
@@ -148,13 +167,13 @@ class NodeMps:
             self._keep.save(card.uuid, warden.memory)
         return told
 
-    def is_urgent(self, index: int) -> bool:
-        card = self._cards.get(index)
-        if card is None:
-            return False
-        mps, seen = self._snapshot(card.uuid), self._seen.get(index)
-        changed = seen is not None and mps.state is not seen.state
-        return changed or self.wardens[index].is_recovering
+    def urgent(self) -> Sequence[int]:
+        return [
+            index
+            for index, seen in self._seen.items()
+            if self._snapshot(self._cards[index].uuid).state is not seen.state
+            or self.wardens[index].is_recovering
+        ]
 
     def news(self, index: int) -> tuple[dict[str, Any], ...]:
         if index not in self.wardens:
@@ -170,11 +189,8 @@ def _only(services: Sequence[str]) -> str:
     return services[0] if len(services) == 1 else ""
 
 
-def _who(reading: GpuReading | None) -> tuple[object, ...] | None:
-    if reading is None or reading.processes is None:
-        return None
-    who = ((one.pid, one.started_ticks, one.side) for one in reading.processes)
-    return reading.trouble, *who
+def _who(listed: Sequence[GpuProcess], trouble: str) -> tuple[object, ...]:
+    return trouble, *((one.pid, one.started_ticks, one.side) for one in listed)
 
 
 def _is_listed(_process: GpuProcess) -> bool:

@@ -62,6 +62,8 @@ class Stories:
 
     def news(self) -> tuple[Timeline, ...]:
         """Those that have begun or gone on since this was asked last."""
+        if self.all is self._told:
+            return ()
         fresh = tuple(one for one in self.all if one not in self._told)
         self._told = self.all
         return fresh

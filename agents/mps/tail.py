@@ -37,6 +37,16 @@ class Tail:
             lines += self._more()
         return lines
 
+    def has_news(self) -> bool:
+        """Whether there is something to read, or the path names another file than the one that is
+        read."""
+        try:
+            status = self._path.stat()
+        except OSError:
+            return False
+        is_same = (status.st_dev, status.st_ino) == self._identity
+        return not is_same or status.st_size != self._offset
+
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)

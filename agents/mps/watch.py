@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import queue
 import threading
 import time
@@ -54,6 +53,10 @@ class Watch:
         elif account is not self.snapshot.account:
             self.snapshot = replace(self.snapshot, account=account)
         return self.snapshot
+
+    def has_news(self) -> bool:
+        """Whether a log has lines that no look has read."""
+        return any(each.has_news() for each in self._logs)
 
     def _told(self, account: Account) -> Account:
         for each in self._logs:
@@ -125,9 +128,6 @@ def uid_of(pid: int) -> int | None:
         return None
 
 
-Mark = tuple[int, int, int]
-
-
 class Watcher:
     """The thread around a `Watch`. It ends with the process and holds nothing up."""
 
@@ -136,9 +136,6 @@ class Watcher:
         self._errands: queue.Queue[Callable[[Watch], None] | None] = queue.Queue(MAX_ERRANDS)
         self._complaints = Complaints()
         self._contained = Containment(f"mps {watch.control.place.gpu_uuid}")
-        place = watch.control.place
-        self._logs = (str(place.control_log), str(place.server_log))
-        self._marks: list[Mark | None] = []
         # Whether a look at the logs is due, or waits until the thread has time for it.
         self._changed = True
         # When it is time to ask the daemon, by the snapshot that says so.
@@ -171,11 +168,9 @@ class Watcher:
     def ring(self, *, changed: bool = True) -> None:
         """Lets the thread look where a log has changed, or where it is time to ask the daemon.
         `changed`: the folder of the logs may have."""
-        self._changed |= changed
-        marks = [_mark(log) for log in self._logs] if self._changed else self._marks
-        self._changed = marks != self._marks
+        self._changed = (self._changed or changed) and self.watch.has_news()
         if self.is_due() and self._errands.empty():
-            self._marks, self._changed = marks, False
+            self._changed = False
             self._post(_nothing_but_a_look)
 
     def terminate(self, client_pid: int) -> None:
@@ -222,12 +217,3 @@ class Watcher:
 
 def _nothing_but_a_look(_watch: Watch) -> None:
     """The thread looks after each errand."""
-
-
-def _mark(log: str) -> Mark | None:
-    """What changes when a line is added, or another file takes its place."""
-    try:
-        status = os.stat(log)  # noqa: PTH116  five times a second for each GPU
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns

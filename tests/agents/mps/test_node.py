@@ -22,7 +22,7 @@ class Says:
     """An MPS side of few words."""
 
     def __init__(self, terms):
-        self.now, self.urgent, self.due = terms, False, []
+        self.now, self.is_urgent, self.due = terms, False, []
         self.around = None
 
     def terms(self, index, reading, around, now):
@@ -31,8 +31,8 @@ class Says:
         self.around = around
         return self.now
 
-    def is_urgent(self, index):
-        return self.urgent and index == 0
+    def urgent(self):
+        return [0] if self.is_urgent else []
 
     def news(self, index):
         due, self.due = (self.due, []) if index == 0 else ([], self.due)
@@ -128,7 +128,7 @@ def test_the_story_of_a_fault_is_told_as_it_goes_on_and_names_the_job(stage):
 
 def test_the_end_of_a_story_outlives_an_agent_that_is_killed_in_the_same_second(stage):
     stage.start()
-    stage.node._mps.urgent = True
+    stage.node._mps.is_urgent = True
     stage.node._mps.due = [{"fault_id": "f", "first": None, "ended": True}]
     stage.run(0.2)
     assert [event.data["ended"] for event in stage.told(EventKind.GPU_FAULT)] == [True]
@@ -136,7 +136,7 @@ def test_the_end_of_a_story_outlives_an_agent_that_is_killed_in_the_same_second(
 
 def test_what_is_urgent_waits_for_no_second(stage):
     stage.start()
-    stage.node._mps.urgent = True
+    stage.node._mps.is_urgent = True
     says(stage, hold="the MPS server is not ready")
     stage.run(0.4)
     assert stage.node._guards[0].terms.hold

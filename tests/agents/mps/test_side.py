@@ -128,12 +128,12 @@ def test_a_fault_is_urgent_from_its_first_sight_until_it_is_over():
     mps = side.NodeMps({0: CARD}, lambda _uuid: seen[0], lambda _card: Hands())
     online = reading(GpuProcess(4711, Whose.ONLINE, GIB, mps=True), OURS)
     mps.terms(0, online, ENFORCE, 0.0)
-    assert not mps.is_urgent(0)
+    assert 0 not in mps.urgent()
     seen[0] = FAULTY
-    assert mps.is_urgent(0)
+    assert 0 in mps.urgent()
     mps.terms(0, online, ENFORCE, 0.2)
-    assert mps.is_urgent(0)
-    assert not mps.is_urgent(1)
+    assert 0 in mps.urgent()
+    assert 1 not in mps.urgent()
 
 
 def test_without_a_sample_no_job_is_taken_for_gone():

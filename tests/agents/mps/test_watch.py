@@ -164,18 +164,32 @@ def test_a_ring_makes_nobody_look_where_nothing_is_new(daemon, monkeypatch):
     watcher.watch.look(time.monotonic())
     monkeypatch.setattr(watcher, "_post", looks.append)
     watcher.ring()
+    assert not looks  # its own question shows in the logs, and it has read that
+    tell(daemon, "Server is handling a fatal GPU error")
     watcher.ring()
-    assert len(looks) == 1  # the logs were new to it
+    assert len(looks) == 1
+
+
+def tell(daemon, line):
     with daemon.place.server_log.open("a") as log:
-        log.write("Server is handling a fatal GPU error\n")
-    watcher.ring()
-    assert len(looks) == 2
+        log.write(f"{line}\n")
+
+
+def test_a_log_in_the_place_of_the_one_that_was_read_is_news(daemon):
+    watcher = Watcher(Watch(daemon.control))
+    tell(daemon, "as long as the other")
+    watcher.watch.look(time.monotonic())
+    daemon.place.server_log.rename(daemon.place.server_log.with_suffix(".1"))
+    assert not watcher.watch.has_news()
+    tell(daemon, "as long as the other")
+    assert watcher.watch.has_news()
 
 
 def test_a_change_that_finds_the_thread_busy_is_looked_at_afterwards(daemon):
     watcher = Watcher(Watch(daemon.control))
     watcher.watch.look(time.monotonic())
     watcher.do(lambda _watch: None)
+    tell(daemon, "Server is handling a fatal GPU error")
     watcher.ring()
     assert watcher._errands.qsize() == 1
     watcher._errands.get()
