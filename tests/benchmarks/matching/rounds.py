@@ -1,0 +1,138 @@
+"""Rounds of one cluster in a process of their own, so that its memory is theirs alone.
+
+python -m tests.benchmarks.matching.rounds --gpus 20000 --jobs 20000 --classes 500
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any, Final
+
+from console.scheduling.plan import Plan
+from console.scheduling.snapshot import Snapshot
+from tests.benchmarks.matching.cluster import Cluster
+from workers.matching.decide import COLD, decide
+from workers.matching.memory import Memory
+from workers.prediction.predictor import Predictor
+
+# Parts of the GPUs whose load is another, and of the jobs that are done and submitted.
+FEW: Final = 0.01
+MANY: Final = 0.05
+JOBS: Final = 0.02
+
+
+def in_another_process(*arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.benchmarks.matching.rounds", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gpus", type=int, default=20_000)
+    parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--classes", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cold", type=int, default=3, help="rounds that know nothing")
+    parser.add_argument("--warm", type=int, default=3, help="rounds after few and many changes")
+    chosen = parser.parse_args()
+    cluster = Cluster(chosen.gpus, chosen.jobs, chosen.classes, chosen.seed)
+    print(json.dumps(measure(cluster, predictor(), chosen.cold, chosen.warm)))
+
+
+def predictor() -> Predictor:
+    return COLD
+
+
+def measure(cluster: Cluster, asked: Predictor, cold: int, warm: int) -> Mapping[str, Any]:
+    snapshot = cluster.snapshot()
+    rounds = [Round(snapshot, asked, Memory()) for _ in range(cold)]
+    last = rounds[-1]
+    figures = {
+        **_cold(rounds, len(snapshot.gpus) * len(snapshot.jobs)),
+        "peak_mib": _peak_mib(),
+    }
+    for name, part in (("few", FEW), ("many", MANY)):
+        changed = []
+        for _ in range(warm):
+            cluster.start(last.plan)
+            cluster.change(part, JOBS)
+            last = Round(cluster.snapshot(), asked, last.memory)
+            changed.append(last)
+        figures |= _warm(name, changed)
+    return {**figures, "peak_mib_warm": _peak_mib()}
+
+
+class Round:
+    """One round, timed; `memory` is what it leaves to the next."""
+
+    def __init__(self, snapshot: Snapshot, asked: Predictor, memory: Memory) -> None:
+        self.memory = memory
+        began_s, began_cpu_s = time.perf_counter(), time.process_time()
+        self.plan: Plan = decide(snapshot, asked, memory)
+        self.wall_s = time.perf_counter() - began_s
+        self.cpu_s = time.process_time() - began_cpu_s
+        if self.plan.late:
+            raise RuntimeError("a round took longer than its budget")
+
+    @property
+    def gap(self) -> float:
+        return (self.plan.upper_bound - self.plan.objective) / max(1.0, self.plan.objective)
+
+
+def _cold(rounds: Sequence[Round], pairs: int) -> dict[str, Any]:
+    plan = rounds[-1].plan
+    return {
+        "round_s": median(one.wall_s for one in rounds),
+        "round_cpu_s": median(one.cpu_s for one in rounds),
+        "first_round_s": rounds[0].wall_s,
+        **{
+            f"{name}_s": median(one.plan.seconds.get(phase, 0.0) for one in rounds)
+            for name, phase in PHASES.items()
+        },
+        "placed": len(plan.placings),
+        "objective": plan.objective,
+        "upper_bound": plan.upper_bound,
+        "gap_ratio": max(one.gap for one in rounds),
+        "infeasible_ratio": 1.0 - plan.pairs / pairs,
+        "gpu_rows": plan.inputs["gpu_rows"],
+        "job_classes": plan.inputs["job_classes"],
+        "predictor": plan.predictor,
+        "route": plan.inputs["route"],
+    }
+
+
+# As the rounds name them.
+PHASES: Final = {"predict": "score", "solve": "solve", "certify": "prove", "explain": "explain"}
+
+
+def _warm(name: str, rounds: Sequence[Round]) -> dict[str, Any]:
+    if not rounds:
+        return {}
+    running = rounds[-1].plan.inputs["gpus_running"]
+    return {
+        f"warm_{name}_s": median(one.wall_s for one in rounds),
+        f"warm_{name}_cpu_s": median(one.cpu_s for one in rounds),
+        f"warm_{name}_moves_ratio": median(len(one.plan.moves) for one in rounds) / running,
+        f"warm_{name}_gap_ratio": max(one.gap for one in rounds),
+        f"warm_{name}_phases_s": {
+            phase: median(one.plan.seconds.get(phase, 0.0) for one in rounds)
+            for phase in PHASES.values()
+        },
+    }
+
+
+def _peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main()
