@@ -43,6 +43,7 @@ urlpatterns = [
     path("", include("console.evictions.urls")),
     path("", include("console.faults.urls")),
     path("", include("console.telemetry.urls")),
+    path("", include("console.forecasts.urls")),
     path("", include("console.predictor.urls")),
 ]
 if settings.MUXFLOW_DEMO:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from django.db.models import BinaryField, F, Func
 
 from console.forecasts.models import OnlineBin
 from console.forecasts.packing import MISSING, Bytes, packed, unpacked
@@ -39,6 +40,17 @@ def read(period_s: int, first: int, end: int, width: int) -> Bytes:
     for number, values in rows.values_list("number", "values").iterator(chunk_size=64):
         row = np.frombuffer(values, np.uint8)[:width]
         steps[number - first, : len(row)] = row
+    return steps
+
+
+def of_gpu(gpu_id: int, first: int, end: int) -> Bytes:
+    """[end − first]: the fine bins of one GPU; its byte of each row, not the row, is read."""
+    byte = Func(F("values"), gpu_id + 1, 1, function="substr", output_field=BinaryField())
+    rows = OnlineBin.objects.filter(period_s=BIN_S, number__gte=first, number__lt=end)
+    steps = np.full(end - first, MISSING, np.uint8)
+    for number, value in rows.annotate(byte=byte).values_list("number", "byte"):
+        if len(value):
+            steps[number - first] = bytes(value)[0]
     return steps
 
 

@@ -16,12 +16,15 @@ from console.errors import MuxFlowError
 from console.evictions.models import Eviction
 from console.faults import queries as faults
 from console.faults.queries import Told
+from console.forecasts import ahead
+from console.forecasts.ahead import Ahead
 from console.inventory import sharing
 from console.inventory.models import Gpu, Node
 from console.policies import rules
 from console.policies import services as policies
 from console.policies.models import PolicyVersion
 from console.policies.rules import PolicyBody
+from console.scheduling import next_start
 from console.scheduling.coverage import Coverage
 from console.scheduling.models import Placement
 from console.telemetry.hub import live_of
@@ -122,6 +125,21 @@ class Passport:
     def limits(self) -> list[Limit]:
         return limits(self.guest, self.live) if self.guest else []
 
+    @property
+    def pending(self) -> str:
+        """What of the limits waits, until when, and what a restart would be worth; empty: none."""
+        return next_start.sentence(self.guest) if self.guest else ""
+
+    @cached_property
+    def ahead(self) -> Ahead:
+        """The online load of the last hours and of the next one."""
+        return ahead.load(self.gpu.pk, self.now)
+
+    @property
+    def left_percent(self) -> float | None:
+        """What the next hour leaves for a guest; None where nothing is foretold."""
+        return self.ahead.left_percent(self.body.sm_reserve_percent) if self.body else None
+
     @cached_property
     def eviction(self) -> Eviction | None:
         """The open one of the guest."""
@@ -191,7 +209,7 @@ def limits(guest: Placement, live: LiveGpu | None) -> list[Limit]:
     return [
         Limit(
             "SM share", "%", guest.pending_sm_share_percent or guest.sm_share_percent,
-            guest.effective_sm_share_percent, "at restart" if waits else "none",
+            guest.effective_sm_share_percent, "at its next start" if waits else "none",
         ),
         Limit("Duty", "%", guest.duty_percent, duty, "none"),
         Limit("Memory", "B", guest.memory_quota_bytes, quota, "none"),

@@ -23,6 +23,7 @@ from console.evictions.models import Eviction
 from console.faults import queries as faults
 from console.faults.queries import Told
 from console.policies import services as policies
+from console.scheduling import next_start
 from console.scheduling.coverage import Coverage
 from console.scheduling.models import Placement
 from console.telemetry import live_store
@@ -180,6 +181,11 @@ class JobPage:
         return Coverage(
             self.live.xcuda_processes, self.live.cuda_processes, body.allow_unlimited_jobs
         )
+
+    @property
+    def waits_for_restart(self) -> str:
+        """What of its limits waits for the next start; empty: nothing does."""
+        return next_start.sentence(self.live) if self.live else ""
 
     @property
     def is_open(self) -> bool:

@@ -133,7 +133,7 @@ def test_the_page_tells_tenant_guest_and_what_is_nearest(approver, gpu, sample):
     assert "search-rank" in text
     assert "over the SLO" in text
     assert "resnet-31" in text
-    assert "at restart" in text
+    assert "at its next start" in text
     assert "Memory, " in text
 
 
@@ -170,7 +170,7 @@ def test_a_change_brings_only_the_parts_that_people_change(approver, gpu, sample
     sample(live_gpu(gpu))
     text = page(approver, gpu, **HTMX)
     assert "<html" not in text
-    assert text.count("hx-swap-oob") == 4
+    assert text.count("hx-swap-oob") == 5
 
 
 def test_the_same_few_queries_however_long_the_story(
