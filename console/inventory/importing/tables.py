@@ -106,6 +106,7 @@ def _csv_node(row: Row) -> dict[str, Any]:
         "pool": row["pool"],
         "gpus": [{"uuid": uuid, **card} for uuid in uuids],
         "labels": {"rack": row["rack"]} if row.get("rack") else {},
+        **_host(row),
     }
 
 
@@ -118,8 +119,18 @@ def _csv_service(row: Row) -> dict[str, Any]:
 
 
 def _csv_job(row: Row) -> dict[str, Any]:
-    lists = {name: row.pop(name, "").split() for name in ("gpu_models", "pools", "command")}
-    return {**{key: value for key, value in _with_bytes(row).items() if value != ""}, **lists}
+    names = ("gpu_models", "pools", "command", "labels")
+    lists = {name: row.pop(name, "").split() for name in names}
+    host = _host(row)
+    told = {key: value for key, value in _with_bytes(row).items() if value != ""}
+    return {**told, **lists, **host}
+
+
+def _host(row: Row) -> dict[str, Any]:
+    """Cores and memory of a node, or as a job needs them; taken out of the row, as far as told."""
+    cpu_cores, memory_gib = row.pop("cpu_cores", ""), row.pop("host_memory_gib", "")
+    told: dict[str, Any] = {"cpu_cores": cpu_cores} if cpu_cores else {}
+    return told | ({"host_memory_bytes": _bytes(memory_gib)} if memory_gib else {})
 
 
 def _with_bytes(row: Row) -> dict[str, Any]:
@@ -134,7 +145,17 @@ def _bytes(gib: str) -> int:
 
 
 _COLUMNS: Final[Mapping[str, Sequence[str]]] = {
-    "nodes": ("name", "pool", "gpu_count", "gpu_model", "gpu_memory_gib", "rack?", "uuids?"),
+    "nodes": (
+        "name",
+        "pool",
+        "gpu_count",
+        "gpu_model",
+        "gpu_memory_gib",
+        "rack?",
+        "uuids?",
+        "cpu_cores?",
+        "host_memory_gib?",
+    ),
     "services": (
         "name",
         "team",
@@ -163,6 +184,11 @@ _COLUMNS: Final[Mapping[str, Sequence[str]]] = {
         "gpu_models?",
         "pools?",
         "command?",
+        "image?",
+        "gpus?",
+        "cpu_cores?",
+        "host_memory_gib?",
+        "labels?",
     ),
 }
 _ROWS: Final[Mapping[str, Callable[[Row], dict[str, Any]]]] = {

@@ -153,6 +153,23 @@ def folder(path: Path, **tables: str) -> Path:
     return path
 
 
+def test_a_csv_folder_may_tell_what_nodes_have_and_jobs_need(tmp_path: Path):
+    nodes = "name,pool,gpu_count,gpu_model,gpu_memory_gib,cpu_cores,host_memory_gib\n"
+    jobs = "name,team,work_s,sm_percent,gpu_util_percent,memory_gib,memory_bandwidth_percent,"
+    folder = {
+        "nodes.csv": nodes + "node-01,web,1,A10,24,64,\n",
+        "jobs.csv": jobs + "gpus,cpu_cores,host_memory_gib,labels,image\n"
+        "j-1,research,60,50,80,8,30,2,4,16,rack=r1 a=b,img:1\n",
+    }
+    for name, text in folder.items():
+        (tmp_path / name).write_text(text)
+    cluster = documents.read(tmp_path)
+    (node,), (job,) = cluster.nodes, cluster.jobs
+    assert (node.cpu_cores, node.host_memory_bytes) == (64, None)
+    assert (job.gpus, job.cpu_cores, job.host_memory_bytes) == (2, 4, 16 << 30)
+    assert (job.labels, job.image) == (("rack=r1", "a=b"), "img:1")
+
+
 def test_a_csv_folder_is_a_cluster(tmp_path: Path):
     cluster = documents.read(folder(tmp_path))
     assert [gpu.uuid for gpu in cluster.nodes[0].gpus] == [
