@@ -187,7 +187,7 @@ def _kinds(rng: np.random.Generator, classes: int) -> Sequence[JobFacts]:
     sm = util * rng.uniform(0.4, 0.95, classes)
     occupancy = sm * rng.uniform(0.25, 0.8, classes)
     bandwidth = util * rng.uniform(0.1, 0.8, classes)
-    memory = np.clip(rng.lognormal(np.log(11.0), 0.6, classes), 1.5, 70.0)
+    memory = np.clip(rng.lognormal(np.log(10.0), 0.6, classes), 1.5, 70.0)
     step_s = rng.lognormal(np.log(0.06), 0.9, classes)
     weight = rng.choice([1.0, 1.25, 1.5625], classes, p=[0.7, 0.2, 0.1])
     names = [name for name, _, _ in MODELS]

@@ -26,6 +26,8 @@ from workers.prediction.predictor import Predictor
 FEW: Final = 0.01
 MANY: Final = 0.05
 JOBS: Final = 0.02
+# No round is given up, however slow the machine.
+BUDGET_S: Final = 600.0
 
 
 def in_another_process(*arguments: str) -> dict[str, Any]:
@@ -77,7 +79,7 @@ class Round:
     def __init__(self, snapshot: Snapshot, asked: Predictor, memory: Memory) -> None:
         self.memory = memory
         began_s, began_cpu_s = time.perf_counter(), time.process_time()
-        self.plan: Plan = decide(snapshot, asked, memory)
+        self.plan: Plan = decide(snapshot, asked, memory, budget_s=BUDGET_S)
         self.wall_s = time.perf_counter() - began_s
         self.cpu_s = time.process_time() - began_cpu_s
         if self.plan.late:
