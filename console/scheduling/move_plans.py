@@ -253,19 +253,24 @@ def _step(plan: MovePlan, event: PlanEvent, actor: Actor, now: datetime, **field
     announce("rounds", id=plan.pk)
 
 
-_STORIES: Final = {
+_OUTCOMES: Final = {
     PlanState.PROPOSED: "It has waited for a decision since {ago}.",
-    PlanState.APPROVED: "{who} was first: approved {ago}.",
-    PlanState.REJECTED: "{who} was first: rejected {ago}.",
+    PlanState.APPROVED: "{who} approved it {ago}.",
+    PlanState.REJECTED: "{who} rejected it {ago}.",
     PlanState.EXPIRED: "Nobody decided before the deadline, so it was dropped {ago}.",
     PlanState.SETTLED: "Its moves were decided one by one, or overtaken, by {ago}.",
 }
 
 
-def story(plan: MovePlan, now: datetime) -> str:
-    """How it stands, who did it and when: `M. Ortega was first: approved 3 s ago.`"""
+def outcome(plan: MovePlan, now: datetime) -> str:
+    """How it stands, who did it and when: `M. Ortega approved it 3 s ago.`"""
     past_s = (now - plan.state_since).total_seconds()
     who = words.name(plan.decided_by) if plan.decided_by else "The policy"
-    return _STORIES[PlanState(plan.state)].format(
-        who=who, ago=age(past_s) if past_s >= 1 else "just now"
-    )
+    ago = age(past_s) if past_s >= 1 else "just now"
+    return _OUTCOMES[PlanState(plan.state)].format(who=who, ago=ago)
+
+
+def story(plan: MovePlan, now: datetime) -> str:
+    """The same for whoever came second."""
+    first = "Somebody was first. " if plan.decided_by else ""
+    return f"{first}{outcome(plan, now)}"

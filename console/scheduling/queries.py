@@ -200,8 +200,8 @@ class RoundPage:
         return PlanPage(plan, self.moves, hidden, self.user)
 
     @property
-    def plan_story(self) -> str:
-        return move_plans.story(self.plan.plan, timezone.now()) if self.plan else ""
+    def plan_outcome(self) -> str:
+        return move_plans.outcome(self.plan.plan, timezone.now()) if self.plan else ""
 
     @property
     def certified_ms(self) -> float | None:

@@ -77,14 +77,21 @@ def running(live: Live, now: datetime) -> Snapshot:
     )
 
 
+def has_gpus(mode: SharingMode) -> bool:
+    return _in_scope(mode).exists()
+
+
 def _gpus(mode: SharingMode) -> QuerySet[Gpu]:
     """With node and pool; each pool's policy is read once, however many GPUs follow it."""
+    return _in_scope(mode).prefetch_related("node__pool__policy__current").order_by("pk")
+
+
+def _in_scope(mode: SharingMode) -> QuerySet[Gpu]:
     at_least = SHARING_MODES[SHARING_MODES.index(mode) :]
     in_scope = Q(node__pool__sharing_mode=mode) | Q(
         sharing_mode=mode, node__pool__sharing_mode__in=at_least
     )
-    found = Gpu.objects.filter(in_scope, retired_at=None)
-    return found.prefetch_related("node__pool__policy__current").order_by("pk")
+    return Gpu.objects.filter(in_scope, retired_at=None)
 
 
 def _bodies(gpus: Iterable[Gpu]) -> dict[Pool, PolicyBody]:

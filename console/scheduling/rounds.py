@@ -43,6 +43,8 @@ def run_round(
 
     Raises what `decide` or the database raise; the round is FAILED then, with the reason.
     """
+    if not reading.has_gpus(SharingMode(kind)):
+        return None
     lease = f"round.{kind}"
     fence = leases.acquire(lease, holder, LEASE_S, now)
     if fence is None:
@@ -81,14 +83,12 @@ class _Round:
     def moment(self) -> datetime:
         return self.now + timedelta(seconds=time.monotonic() - self.began)
 
-    def run(self) -> Round | None:
+    def run(self) -> Round:
         _give_up_on_dead(self.kind, self.now)
-        snapshot = reading.read(SharingMode(self.kind), live(), self.now)
-        read_s = time.monotonic() - self.began
-        if not snapshot.gpus:
-            return None
-        row = self._begin(snapshot)
+        row = self._begin()
         try:
+            snapshot = self._read(row)
+            read_s = time.monotonic() - self.began
             plan = self.decide(snapshot)
             plan = replace(plan, seconds={"read": round(read_s, 4), **plan.seconds})
             self._write(row, snapshot, plan)
@@ -102,7 +102,7 @@ class _Round:
         row.refresh_from_db()
         return row
 
-    def _begin(self, snapshot: Snapshot) -> Round:
+    def _begin(self) -> Round:
         last = Round.objects.filter(kind=self.kind, state=Round.State.DONE).order_by("-pk").first()
         return Round.objects.create(
             kind=self.kind,
@@ -111,10 +111,14 @@ class _Round:
             fence=self.fence,
             snapshot_id=uuid7(),
             started_at=self.now,
-            gpus=len(snapshot.gpus),
-            jobs=len(snapshot.jobs) + len(snapshot.running),
             previous_objective=last.objective if last else None,
         )
+
+    def _read(self, row: Round) -> Snapshot:
+        snapshot = reading.read(SharingMode(self.kind), live(), self.now)
+        jobs = len(snapshot.jobs) + len(snapshot.running)
+        Round.objects.filter(pk=row.pk).update(gpus=len(snapshot.gpus), jobs=jobs)
+        return snapshot
 
     def _write(self, row: Round, snapshot: Snapshot, plan: Plan) -> None:
         """The sentences first, in their own time; then what happens, whole or not at all."""

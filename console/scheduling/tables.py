@@ -8,7 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console import figures
-from console.lists import NUMBER, WIDE, WIDE_NUMBER, Table
+from console.lists import NO_DATA, NUMBER, WIDE, WIDE_NUMBER, Table
 from console.scheduling import queries
 from console.scheduling.models import Decision, Round
 from console.scheduling.plan import WORDS, Code
@@ -17,11 +17,14 @@ from console.templatetags import muxflow
 SENTENCE = {"td": {"class": "sentence"}}
 
 
+_UNTOLD = (Round.State.SKIPPED, Round.State.RUNNING)
+
+
 class CountColumn(tables.Column):  # type: ignore[misc]
-    """How many; nothing for a round that did not look."""
+    """How many; nothing for a round that did not look, or not yet."""
 
     def render(self, value: int, record: Round) -> str:
-        return "" if record.state == Round.State.SKIPPED else figures.quantity(value)
+        return "" if record.state in _UNTOLD else figures.quantity(value)
 
 
 class RoundTable(Table):
@@ -35,7 +38,9 @@ class RoundTable(Table):
     kept = CountColumn(attrs=WIDE_NUMBER)
     moves = CountColumn(attrs=WIDE_NUMBER)
     waiting = CountColumn(verbose_name="Wait", attrs=NUMBER)
-    predicted_gpus = tables.Column(verbose_name="Predicted, GPUs", attrs=WIDE_NUMBER)
+    predicted_gpus = tables.Column(
+        verbose_name="Predicted, GPUs", attrs=WIDE_NUMBER, empty_values=()
+    )
     gain = tables.Column(
         verbose_name="Gain in worth", accessor="pk", attrs=WIDE_NUMBER, orderable=False
     )
@@ -61,7 +66,9 @@ class RoundTable(Table):
     def render_kind(self, record: Round) -> SafeString:
         return muxflow.state(record.kind, "mode")
 
-    def render_predicted_gpus(self, value: float) -> str:
+    def render_predicted_gpus(self, value: float | None, record: Round) -> str | SafeString:
+        if value is None:
+            return "" if record.state in _UNTOLD else NO_DATA
         return figures.quantity(value, "", 1)
 
     def render_gain(self, record: Round) -> str:
@@ -70,7 +77,7 @@ class RoundTable(Table):
 
     def render_took(self, record: Round) -> str:
         seconds = queries.took_s(record)
-        return "" if seconds is None else figures.span(seconds)
+        return "" if seconds is None or record.state in _UNTOLD else figures.span(seconds)
 
 
 def outcome(round: Round) -> SafeString:

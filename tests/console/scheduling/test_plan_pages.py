@@ -83,7 +83,7 @@ def test_whoever_comes_second_sees_the_plan_as_it_is_now(approver, plan):
     answer = decide(approver, plan, decide="approve")
     text = answer.content.decode()
     assert answer.status_code == 409
-    assert "was first: rejected" in text
+    assert "Somebody was first. ortega rejected it" in text
     assert 'name="decide"' not in text
 
 

@@ -15,7 +15,7 @@ from console.evictions.models import Eviction
 from console.inventory import nodes
 from console.inventory.models import Gpu, Pool
 from console.runs import leases
-from console.scheduling import decisions
+from console.scheduling import decisions, reading
 from console.scheduling.models import Decision, Placement, Round
 from console.workloads.models import OfflineJob
 from tests.console.inventory.cast import GIB, NOW
@@ -57,6 +57,13 @@ def test_the_node_is_told_and_the_story_written(gpus):
     node = Placement.objects.get().gpu.node
     assert node.generation == 2
     assert Entry.objects.filter(action="round.decide").count() == 1
+
+
+def test_a_round_whose_gpus_stopped_sharing_meanwhile_decides_nothing(gpus, monkeypatch):
+    a_waiting_job()
+    monkeypatch.setattr(reading, "has_gpus", lambda mode: True)
+    Pool.objects.update(sharing_mode="observe")
+    assert (a_round().state, Placement.objects.count()) == ("DONE", 0)
 
 
 def test_a_round_that_changes_nothing_writes_no_story(gpus):
