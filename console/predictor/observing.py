@@ -80,10 +80,12 @@ def observe(now: datetime) -> int:
 
 def _services() -> dict[int, OnlineService]:
     """The service on each GPU that has exactly one, by GPU id."""
-    on = defaultdict[int, list[OnlineService]](list)
-    for instance in OnlineInstance.objects.select_related("service"):
-        on[instance.gpu_id].append(instance.service)
-    return {gpu_id: few[0] for gpu_id, few in on.items() if len(few) == 1}
+    on = defaultdict[int, list[int]](list)
+    for gpu_id, service_id in OnlineInstance.objects.values_list("gpu_id", "service_id"):
+        on[gpu_id].append(service_id)
+    services = OnlineService.objects.in_bulk()
+    single = {gpu_id: few[0] for gpu_id, few in on.items() if len(few) == 1}
+    return {gpu_id: services[one] for gpu_id, one in single.items() if one in services}
 
 
 def _pairs(services: Mapping[int, OnlineService], open_: windows.Windows) -> Iterator[Pair]:
@@ -103,21 +105,21 @@ def _some(services: Mapping[int, OnlineService], open_: windows.Windows) -> list
 
 def _note_solo(services: Mapping[int, OnlineService], live: Live, now: datetime) -> None:
     guests = Placement.objects.filter(state__in=lifecycle.LIVE).values_list("gpu_id", flat=True)
-    alone = services.keys() - set(guests)
-    models = dict(Gpu.objects.filter(retired_at=None).values_list("pk", "model"))
-    solo.note(_alone({pk: services[pk] for pk in alone}, models, live), now)
+    alone = [live[gpu_id] for gpu_id in services.keys() - set(guests) if gpu_id in live]
+    looked_at = random.sample(alone, min(len(alone), MOST_WATCHED))
+    few = [sample.gpu_id for sample in looked_at]
+    models = dict(Gpu.objects.filter(pk__in=few).values_list("pk", "model"))
+    solo.note(_alone(services, models, looked_at), now)
 
 
 def _alone(
-    services: Mapping[int, OnlineService], models: Mapping[int, str], live: Live
+    services: Mapping[int, OnlineService], models: Mapping[int, str], samples: Iterable[LiveGpu]
 ) -> Iterator[tuple[solo.Key, float]]:
-    for gpu_id, service in services.items():
-        sample = live.get(gpu_id)
-        if sample is None or not sample.is_live or sample.online_p99_ms is None:
-            continue
+    for sample in samples:
+        service, model = services[sample.gpu_id], models.get(sample.gpu_id)
         step = solo.load_step(sample.online_qps, service.peak_qps)
-        if step is not None and gpu_id in models:
-            yield (service.name, models[gpu_id], step), sample.online_p99_ms
+        if sample.is_live and sample.online_p99_ms is not None and step is not None and model:
+            yield (service.name, model, step), sample.online_p99_ms
 
 
 # --- what is read of a pair ---------------------------------------------------------------
