@@ -1,4 +1,4 @@
-"""What each GPU's node has left for an offline job, beside the GPU. Pure.
+"""What each GPU's node has left for an offline job, beside the GPU.
 
 A part of its own for each GPU, so that two jobs of one round never count on the same.
 """
