@@ -36,11 +36,15 @@ class Daemons:
 
     def ring(self) -> None:
         """Due several times a second: wakes the watchers for which there is something to see. Their
-        threads do not wake by themselves, since that costs more than a look does."""
-        changed = self._changes.take(self._logs)
+        threads do not wake by themselves, since that costs more than a look does. Where it is
+        merely time to ask, one daemon is asked and the next waits for the next ring: the
+        programs of all of them at once would keep the cores from others."""
+        changed, is_asked = self._changes.take(self._logs), False
         for uuid, watcher in self._watchers.items():
             has_changed = self._folders[uuid] in changed
-            if has_changed or watcher.is_due():
+            is_turn = not is_asked and watcher.is_to_ask()
+            is_asked |= is_turn
+            if has_changed or is_turn or watcher.has_more:
                 with self._contained:
                     watcher.ring(changed=has_changed)
 

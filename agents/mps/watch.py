@@ -138,6 +138,7 @@ class Watcher:
         self._contained = Containment(f"mps {watch.control.place.gpu_uuid}")
         # Whether a look at the logs is due, or waits until the thread has time for it.
         self._changed = True
+        self._is_at_work = False
         # When it is time to ask the daemon, by the snapshot that says so.
         self._due: tuple[Snapshot, float] | None = None
         self._thread = threading.Thread(
@@ -155,21 +156,25 @@ class Watcher:
         """Returns at once; the thread ends after the command it is in."""
         self._post(None)
 
-    def is_due(self) -> bool:
-        """Whether there is something to see although no log has changed."""
-        return self._changed or self.watch.has_more or self._clock() >= self._ask_at()
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to read although no log has changed since."""
+        return self._changed or self.watch.has_more
 
-    def _ask_at(self) -> float:
+    def is_to_ask(self) -> bool:
+        """Whether it is time to ask the daemon."""
         seen = self.watch.snapshot
         if self._due is None or self._due[0] is not seen:
             self._due = seen, health.ask_at(seen, seen.account)
-        return self._due[1]
+        return not self._is_at_work and self._clock() >= self._due[1]
 
     def ring(self, *, changed: bool = True) -> None:
         """Lets the thread look where a log has changed, or where it is time to ask the daemon.
         `changed`: the folder of the logs may have."""
         self._changed = (self._changed or changed) and self.watch.has_news()
-        if self.is_due() and self._errands.empty():
+        if self._is_at_work or not self._errands.empty():
+            return
+        if self.has_more or self.is_to_ask():
             self._changed = False
             self._post(_nothing_but_a_look)
 
@@ -197,10 +202,12 @@ class Watcher:
     def _run(self) -> None:
         errand: Callable[[Watch], None] | None = _nothing_but_a_look
         while errand is not None:
+            self._is_at_work = True
             with self._contained:
                 self._do(errand)
             with self._contained:
                 self.watch.look(self._clock())
+            self._is_at_work = False
             errand = self._errands.get()
         self.watch.close()
 

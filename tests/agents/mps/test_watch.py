@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from agents.mps import health
+from agents.mps import health, unit
 from agents.mps.answers import Refused, Status
+from agents.mps.control import Control
 from agents.mps.daemons import Daemons, restart_server
 from agents.mps.health import (
     ASK_AGAIN_S,
@@ -261,6 +262,20 @@ def test_one_that_cannot_be_rung_keeps_no_other_from_it(daemon, monkeypatch):
     node.ring()
     node.ring()
     assert rung.is_set()
+
+
+def test_daemons_that_nothing_is_heard_of_are_asked_one_after_another(tmp_path):
+    places = [unit.place_of(uuid, tmp_path) for uuid in ("GPU-1", "GPU-2")]
+    node = Daemons([Control(place) for place in places])
+    errands = [node.watcher(place.gpu_uuid)._errands for place in places]
+    node.ring()
+    for each in errands:
+        each.get_nowait()
+    waiting = []
+    for _ in range(2):
+        node.ring()
+        waiting.append([each.qsize() for each in errands])
+    assert waiting == [[1, 0], [1, 1]]
 
 
 def test_all_daemons_of_a_node_tell_who_their_clients_are(daemon, process):
