@@ -12,31 +12,29 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from agents.wire.ids import uuid7
 from agents.wire.messages import Event, Measure
-from agents.wire.names import GpuState, Origin, PlacementState, SharingMode
+from agents.wire.names import PlacementState, SharingMode
 from console import doorbell, figures
 from console.announce import announce
 from console.audit.services import agent, record, system
 from console.errors import SomebodyWasFirst
-from console.evictions.models import Eviction
 from console.inventory import nodes
 from console.inventory.models import Gpu, Node, Pool
-from console.policies import services as policies
-from console.scheduling import avoid, budgets, hosts, jobs, lifecycle, placing
-from console.scheduling.free_gpus import Free, Room, Wanting, choose
+from console.scheduling import avoid, budgets, jobs, lifecycle, placing, vacant
+from console.scheduling.free_gpus import Room, Wanting, choose
 from console.scheduling.models import Placement
 from console.scheduling.observed import NOBODY
-from console.telemetry.latest import STALE_S, LiveGpu
+from console.telemetry.latest import LiveGpu
 from console.workloads import profiles, provenance
 from console.workloads.holds import not_held
 from console.workloads.models import OfflineJob, OnlineInstance
@@ -45,6 +43,8 @@ log = logging.getLogger(__name__)
 
 PROFILING: Final = system("profiling")
 Source = OfflineJob.ProfileSource
+# Reads the last samples by GPU; none while Redis is away.
+Live = Callable[[], Mapping[int, LiveGpu]]
 
 # So many at once in the whole cluster: each takes a whole GPU. Our choice.
 AT_ONCE: Final = 8
@@ -53,7 +53,7 @@ BATCH: Final = 500
 WHOLE_PERCENT: Final = 100.0
 
 
-def tick(live: Mapping[int, LiveGpu], now: datetime) -> None:
+def tick(live: Live, now: datetime) -> None:
     """One turn of all that the clock moves. What it finds overtaken is looked at in the next."""
     admit_like(now)
     begin(live, now)
@@ -64,12 +64,15 @@ def tick(live: Mapping[int, LiveGpu], now: datetime) -> None:
 # --- begin --------------------------------------------------------------------------------
 
 
-def begin(live: Mapping[int, LiveGpu], now: datetime) -> int:
-    """How many jobs go on a free GPU now; none when another process took one of them meanwhile."""
+def begin(live: Live, now: datetime) -> int:
+    """How many jobs go on a free GPU now; none when another process took one of them meanwhile.
+
+    The grid is read only where some job wants to be measured.
+    """
     wanting = list(_wanting(now)[:BATCH])
     under_way = OfflineJob.objects.filter(state=lifecycle.PROFILING)
     at_once = AT_ONCE - under_way.count() if wanting else 0
-    free = _free(live) if at_once > 0 else []
+    free = vacant.gpus(live()) if at_once > 0 else []
     if not free:
         return 0
     room = Room(
@@ -78,7 +81,9 @@ def begin(live: Mapping[int, LiveGpu], now: datetime) -> int:
         frozenset(_keys_under_way()),
         frozenset(avoid.in_force(now).values_list("job_id", "gpu_id")),
     )
-    chosen = choose([_facts(job) for job in wanting], _free_facts(free), room)
+    chosen = choose([_facts(job) for job in wanting], vacant.facts(free), room)
+    if not chosen:
+        return 0
     try:
         return _place(chosen, {job.pk: job for job in wanting}, free, now)
     except SomebodyWasFirst as overtaken:
@@ -127,7 +132,7 @@ def _placement(job: OfflineJob, gpu: Gpu, now: datetime) -> Placement:
         state_since=now,
         created_at=now,
         sm_share_percent=WHOLE_PERCENT,
-        memory_quota_bytes=_quota_bytes(gpu),
+        memory_quota_bytes=vacant.quota_bytes(gpu),
         resume_work_s=job.saved_work_s,
         work_done_s=job.saved_work_s,
     )
@@ -151,73 +156,6 @@ def _facts(job: OfflineJob) -> Wanting:
         job.cpu_cores,
         job.host_memory_bytes,
     )
-
-
-def _free(live: Mapping[int, LiveGpu]) -> list[Gpu]:
-    """GPUs that share, are heard, and on which nobody runs: neither a service that we know of nor
-    a process that its node sees."""
-    guest = Placement.objects.filter(gpu=OuterRef("pk"), state__in=lifecycle.LIVE)
-    tenant = OnlineInstance.objects.filter(gpu=OuterRef("pk"))
-    meant = Eviction.objects.filter(
-        to_gpu=OuterRef("pk"), origin=Origin.MOVE, state__in=Eviction.OPEN
-    )
-    found = Gpu.objects.filter(
-        ~Exists(guest),
-        ~Exists(tenant),
-        ~Exists(meant),
-        retired_at=None,
-        state=GpuState.HEALTHY,
-        sharing_mode=SharingMode.ENFORCE,
-        disabled=False,
-        conflict=False,
-        holdback=False,
-        never_share=False,
-        unshareable_fact="",
-        node__pool__sharing_mode=SharingMode.ENFORCE,
-        node__source=Node.Source.AGENT,
-        node__state=Node.State.CONNECTED,
-        node__cordoned=False,
-        node__draining=False,
-        node__never_share=False,
-    )
-    rows = found.select_related("node__pool__policy__current").order_by("-memory_bytes", "pk")
-    return [gpu for gpu in rows[:BATCH] if _is_empty(live.get(gpu.pk))]
-
-
-def _is_empty(sample: LiveGpu | None) -> bool:
-    """Where a node cannot tell whose a process is, nothing can be measured."""
-    heard = sample is not None and sample.age_s <= STALE_S
-    return heard and sample is not None and sample.online_processes == 0
-
-
-def _free_facts(free: Sequence[Gpu]) -> list[Free]:
-    left = _left(free)
-    return [
-        Free(
-            gpu.pk,
-            gpu.model,
-            gpu.node.pool.name,
-            _quota_bytes(gpu),
-            frozenset(f"{key}={value}" for key, value in (gpu.node.labels | gpu.labels).items()),
-            left[gpu.pk].cpu_cores,
-            left[gpu.pk].memory_bytes,
-        )
-        for gpu in free
-    ]
-
-
-def _left(free: Iterable[Gpu]) -> Mapping[int, hosts.Host]:
-    """What the nodes of these GPUs have left for each."""
-    node_ids = {gpu.node_id for gpu in free}
-    gpus = Gpu.objects.filter(node__in=node_ids, retired_at=None).select_related("node")
-    live = Placement.objects.filter(gpu__node__in=node_ids, state__in=lifecycle.LIVE)
-    guests = {one.gpu_id: one.job for one in live.select_related("job")}
-    return hosts.left(gpus, guests)
-
-
-def _quota_bytes(gpu: Gpu) -> int:
-    reserve_percent = policies.rules_for(gpu.node.pool).memory_reserve_percent
-    return int(gpu.memory_bytes * (1 - reserve_percent / 100))
 
 
 # --- what nodes are told and tell ---------------------------------------------------------
@@ -260,7 +198,8 @@ def agent_measured(node: Node, event: Event, now: datetime) -> None:
     if not unknown.update(**facts):
         log.info("%s measured %s again, or too late", node, placement.job)
         return
-    jobs.admit(placement.job_id, lifecycle.PROFILING, now)
+    for state in (lifecycle.PROFILING, lifecycle.PENDING):
+        jobs.admit(placement.job_id, state, now)
     nodes.touch([node.pk], now)
     record(agent(node.name), "job.profile", placement.job, now=now, **profile.columns())
     doorbell.ring(doorbell.RUN_ROUND)

@@ -17,7 +17,7 @@ WATCH_SERVICES: Final = "telemetry.watch_services"
 
 @task_alone(TICK_PROFILING)
 def tick_profiling() -> None:
-    profiling.tick(live(), timezone.now())
+    profiling.tick(live, timezone.now())
 
 
 @task_alone(WATCH_SERVICES)

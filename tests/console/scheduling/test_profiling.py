@@ -14,7 +14,7 @@ from console.accounts.models import Role
 from console.audit.services import agent
 from console.errors import SomebodyWasFirst
 from console.inventory.models import Node, Pool
-from console.scheduling import desired, jobs, observed, profiling
+from console.scheduling import desired, jobs, observed, profiling, vacant
 from console.scheduling.models import Placement
 from console.telemetry import events
 from console.workloads import holds, services
@@ -45,7 +45,7 @@ def a_pending_job(name="novel-1", **values):
 
 
 def begin(*gpus, now=NOW, **sample):
-    return profiling.begin(live(*gpus, **{"online_processes": 0} | sample), now)
+    return profiling.begin(lambda: live(*gpus, **{"online_processes": 0} | sample), now)
 
 
 def told(placement, data=TOLD, seq=1):
@@ -147,9 +147,9 @@ def test_a_job_that_is_held_is_not_measured(gpu):
 def test_who_was_first_keeps_the_gpu(gpu, monkeypatch):
     """1 it is read as free, 2 a round places a job there, 3 nothing is doubled."""
     job = a_pending_job()
-    free = profiling._free(live(gpu, online_processes=0))
+    free = vacant.gpus(live(gpu, online_processes=0))
     a_running(a_waiting_job(), gpu)
-    monkeypatch.setattr(profiling, "_free", lambda live: free)
+    monkeypatch.setattr(vacant, "gpus", lambda live: free)
     assert begin(gpu) == 0
     assert fresh(job).state == "PENDING"
 
@@ -181,6 +181,13 @@ def test_a_late_one_is_better_than_none(profiled):
     measured(profiled, LATE)
     job = fresh(profiled.job)
     assert (job.state, job.profile_source) == ("PLACED", "measured")
+
+
+def test_one_that_comes_after_its_placement_ended_queues_the_job(profiled):
+    jobs.end(profiled, EndReason.EVICTED, SOON)
+    measured(profiled)
+    job = fresh(profiled.job)
+    assert (job.state, job.profile_source) == ("QUEUED", "measured")
 
 
 def test_one_of_a_job_that_is_over_changes_nothing(profiled):
@@ -375,5 +382,5 @@ def test_a_fault_takes_the_proof_away(gpu):
 
 def test_a_turn_does_all_of_it(gpu):
     first = a_pending_job("a-1", profile_key="k", submitted_at=NOW)
-    profiling.tick(live(gpu, online_processes=0), NOW)
+    profiling.tick(lambda: live(gpu, online_processes=0), NOW)
     assert fresh(first).state == "PROFILING"
