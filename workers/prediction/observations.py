@@ -17,6 +17,7 @@ import numpy as np
 from workers.prediction.profiles import QUANTITIES, Floats, Ints, Profiles
 
 NUMBERS: Final = ("share", "throughput", "slowdown", "p99_ratio", "weight", "at")
+LABELS: Final = ("online_family", "job_family", "gpu_model")
 SIDES: Final = ("online", "job")
 TEXTS: Final = (
     *(f"{side}_{name}" for side in SIDES for name in ("gpu_model", "family")),
@@ -44,8 +45,8 @@ class Observations:
     jobs: Profiles
     online_family: tuple[str, ...]
     job_family: tuple[str, ...]
-    share: Floats
     gpu_model: tuple[str, ...]
+    share: Floats
     throughput: Floats
     slowdown: Floats
     p99_ratio: Floats
@@ -57,7 +58,7 @@ class Observations:
         lengths = {
             *(len(side) for side in (self.online, self.jobs)),
             *(len(getattr(self, name)) for name in NUMBERS),
-            *(len(one) for one in (self.online_family, self.job_family, self.gpu_model)),
+            *(len(one) for one in (getattr(self, name) for name in LABELS)),
         }
         if len(lengths) > 1:
             raise ValueError(f"the columns have different lengths: {sorted(lengths)}")
@@ -68,13 +69,9 @@ class Observations:
     def take(self, indices: Sequence[int] | Ints) -> Observations:
         """The pairs of these positions, which may repeat."""
         at = np.asarray(indices, np.int64)
-        texts = ("online_family", "job_family", "gpu_model")
-        return Observations(
-            online=self.online.take(at),
-            jobs=self.jobs.take(at),
-            **{name: tuple(getattr(self, name)[one] for one in at.tolist()) for name in texts},
-            **{name: getattr(self, name)[at] for name in NUMBERS},
-        )
+        texts = {name: tuple(getattr(self, name)[one] for one in at.tolist()) for name in LABELS}
+        numbers = {name: getattr(self, name)[at] for name in NUMBERS}
+        return _observations(self.online.take(at), self.jobs.take(at), texts, numbers)
 
 
 def read_csv(source: Path | TextIO) -> Observations:
@@ -107,12 +104,17 @@ def _of(rows: Sequence[tuple[int, Mapping[str, str | None]]]) -> Observations:
         columns = {one: numbers[f"{name}_{one}"] for one in QUANTITIES}
         return Profiles(**columns, gpu_model=texts[f"{name}_gpu_model"])
 
-    return Observations(
-        online=side("online"),
-        jobs=side("job"),
-        **{name: texts[name] for name in ("online_family", "job_family", "gpu_model")},
-        **{name: numbers[name] for name in NUMBERS},
-    )
+    return _observations(side("online"), side("job"), texts, numbers)
+
+
+def _observations(
+    online: Profiles,
+    jobs: Profiles,
+    texts: Mapping[str, tuple[str, ...]],
+    numbers: Mapping[str, Floats],
+) -> Observations:
+    labels = (texts[name] for name in LABELS)
+    return Observations(online, jobs, *labels, *(numbers[name] for name in NUMBERS))
 
 
 def _floats(rows: Sequence[tuple[int, Mapping[str, str | None]]], name: str) -> Floats:

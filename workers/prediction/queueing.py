@@ -37,6 +37,12 @@ def tail(slowdown: Floats, low: Floats, high: Floats, load: Floats) -> Tail:
     return Tail(_law(slowdown, load), low, _law(high, load))
 
 
+def slowdown(ratio: Floats, load: Floats) -> Floats:
+    """The slow-down that the law makes a p99 ratio of: p99 ratio / (1 + (p99 ratio − 1) · load)."""
+    slower: Floats = ratio / (1.0 + (ratio - 1.0) * load)
+    return slower
+
+
 def _law(slowdown: Floats, load: Floats) -> Floats:
     idle = 1.0 - slowdown * load
     with np.errstate(divide="ignore", invalid="ignore"):
