@@ -20,6 +20,7 @@ from console.errors import MuxFlowError
 from console.inventory import enrolment, import_runs, pools
 from console.inventory.models import EnrolmentToken, Pool
 from console.runs import health
+from console.workloads import caps
 from console.workloads import services as workloads
 from console.workloads.models import Team
 
@@ -112,6 +113,18 @@ def team_add(request: SreRequest) -> HttpResponse:
         "people",
         lambda: workloads.add_team(name, request.user, timezone.now()),
         f"Team {name} can own services and jobs.",
+    )
+
+
+@require_POST
+def team_cap(request: SreRequest, pk: int) -> HttpResponse:
+    """How many of its jobs may run at once; an empty field is no cap."""
+    team, typed = get_object_or_404(Team, pk=pk), request.POST.get("max_running", "").strip()
+    return _act(
+        request,
+        "people",
+        lambda: caps.set_cap(team, caps.read(typed), request.user, timezone.now()),
+        f"Team {team} may run {typed or 'as many jobs as find a GPU'} at once.",
     )
 
 

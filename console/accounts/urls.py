@@ -13,6 +13,7 @@ urlpatterns = [
     path("settings/roles/", settings_views.role_bind, name="role_bind"),
     path("settings/roles/<int:pk>/remove/", settings_views.role_unbind, name="role_unbind"),
     path("settings/teams/", settings_views.team_add, name="team_add"),
+    path("settings/teams/<int:pk>/", settings_views.team_cap, name="team_cap"),
     path("settings/tokens/", settings_views.token_new, name="token_new"),
     path("settings/tokens/<int:pk>/revoke/", settings_views.token_revoke, name="token_revoke"),
     path("settings/enrolment/", settings_views.enrolment_new, name="enrolment_new"),

@@ -16,7 +16,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from console.api import IsViewer, caller
 from console.rest import PoolScoped, ReasonSerializer, reason_of
-from console.workloads import holds, serializers, services
+from console.workloads import caps, holds, serializers, services
 from console.workloads.filters import InstanceFilter, JobFilter, ServiceFilter
 from console.workloads.models import (
     OfflineJob,
@@ -38,6 +38,16 @@ class TeamViewSet(
     def perform_create(self, serializer: BaseSerializer[Team]) -> None:
         name = serializer.validated_data["name"]
         serializer.instance = services.add_team(name, caller(self.request), timezone.now())
+
+    @extend_schema(request=serializers.CapSerializer, responses=serializers.TeamSerializer)
+    @action(detail=True, methods=["post"])
+    def cap(self, request: Request, pk: str) -> Response:
+        """Say how many of its jobs may run at once; what runs already goes on."""
+        told = serializers.CapSerializer(data=request.data)
+        told.is_valid(raise_exception=True)
+        team = self.get_object()
+        caps.set_cap(team, told.validated_data["max_running"], caller(request), timezone.now())
+        return Response(serializers.TeamSerializer(team).data)
 
 
 class ServiceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[OnlineService]):

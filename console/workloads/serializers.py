@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from agents.wire.limits import MAX_GPUS_PER_NODE, MAX_NAME_CHARS
 from agents.wire.names import Checkpoint
+from console.workloads import caps
 from console.workloads.models import (
     OfflineJob,
     OnlineInstance,
@@ -41,6 +42,12 @@ class TeamSerializer(serializers.ModelSerializer[Team]):
         model = Team
         fields = ("id", "name", "max_running")
         read_only_fields = ("max_running",)
+
+
+class CapSerializer(serializers.Serializer[Any]):
+    """How many of a team's jobs may hold a GPU at once; null: as many as find one."""
+
+    max_running = serializers.IntegerField(min_value=0, max_value=caps.MOST, allow_null=True)
 
 
 class ServiceProfileSerializer(serializers.ModelSerializer[ServiceProfile]):

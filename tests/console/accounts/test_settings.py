@@ -171,6 +171,26 @@ def test_an_admin_makes_pools_and_teams():
     assert Team.objects.get().name == "research"
 
 
+def test_an_admin_caps_what_a_team_runs_at_once():
+    team, client = Team.objects.create(name="research"), signed_in(a_user("ann", Role.ADMIN))
+
+    def capped(typed: str) -> int | None:
+        client.post(reverse("team_cap", args=[team.pk]), {"max_running": typed})
+        team.refresh_from_db()
+        return team.max_running
+
+    assert [capped(typed) for typed in ("3", "many", "-1", "9999999999", "")] == [3, 3, 3, 3, None]
+    address = f"/api/v1/teams/{team.pk}/cap/"
+    answer = client.post(address, {"max_running": 5}, content_type="application/json")
+    assert answer.json()["max_running"] == 5
+
+
+def test_only_an_admin_everywhere_caps_a_team():
+    team, pool = Team.objects.create(name="research"), a_pool()
+    client = signed_in(a_user("ann", Role.ADMIN, pool=pool))
+    assert client.post(reverse("team_cap", args=[team.pk]), {"max_running": "0"}).status_code == 403
+
+
 def test_a_file_that_was_chosen_becomes_a_run():
     client = signed_in(a_user("ann", Role.ADMIN))
     client.post(reverse("import_new"), {"file": SimpleUploadedFile("small.yaml", b"nodes: []")})
