@@ -35,7 +35,7 @@ class Matched:
     """The best plan in which the guests `pinned` stay where they are.
 
     `solution` names the rows and classes of the problem. `trimmed`: guests for which a better
-    place was found, but no restart is left.
+    place was found, but no restart is left. `price` of each class, of the plan without pins.
     """
 
     problem: Problem
@@ -45,11 +45,12 @@ class Matched:
     chains: Sequence[Chain]
     pinned: Ints
     trimmed: Ints
+    price: Ints
 
     @property
     def prices(self) -> Mapping[str, int]:
-        """Where the next round may start."""
-        return dict(zip(self.problem.classes.key, self.solution.price.tolist(), strict=True))
+        """Where the next round may start, which has all guests to look at again."""
+        return dict(zip(self.problem.classes.key, self.price.tolist(), strict=True))
 
     @cached_property
     def value(self) -> int:
@@ -71,12 +72,13 @@ def match(
 ) -> Matched:
     """Raises OutOfTime when `watch` says that no time is left."""
     pinned, trimmed = _NOBODY, _NOBODY
-    price = _start(problem, prices)
+    price, reached = _start(problem, prices), None
     while True:
         with watch.phase("solve"):
             market, rows = _market(problem, pinned)
             found = _solve(market, price, watch.left_s())
             price = found.price
+            reached = price if reached is None else reached
             solution = Solution(
                 rows[found.row], found.job_class, found.count, found.price, found.route
             )
@@ -88,7 +90,8 @@ def match(
         pinned, trimmed = more, np.concatenate([trimmed, late])
     with watch.phase("prove"):
         proof = certificate.prove(market, found)
-    return Matched(problem, solution, proof, dealt, chains, pinned, np.intersect1d(trimmed, pinned))
+    trimmed = np.intersect1d(trimmed, pinned)
+    return Matched(problem, solution, proof, dealt, chains, pinned, trimmed, reached)
 
 
 def _start(problem: Problem, prices: Mapping[str, int]) -> Ints | None:
