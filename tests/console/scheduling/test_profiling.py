@@ -13,7 +13,7 @@ from agents.wire.names import EndReason, EventKind
 from console.accounts.models import Role
 from console.audit.services import agent
 from console.errors import SomebodyWasFirst
-from console.inventory.models import Node, Pool
+from console.inventory.models import Gpu, Node, Pool
 from console.scheduling import desired, jobs, observed, profiling, vacant
 from console.scheduling.models import Placement
 from console.telemetry import events
@@ -88,47 +88,39 @@ def test_it_begins_on_a_free_gpu_with_all_of_the_card(profiled):
     assert (placement.profile.source, placement.sm_share_percent) == ("conservative", 100)
 
 
-@pytest.mark.parametrize(
-    "sample", [{"online_processes": 1}, {"online_processes": None}, {"age_s": 60.0}]
+def test_not_where_somebody_may_run(gpu):
+    a_pending_job()
+    for sample in ({"online_processes": 1}, {"online_processes": None}, {"age_s": 60.0}):
+        assert begin(gpu, **sample) == 0, sample
+
+
+UNFIT = (
+    (Gpu, {"state": "UNHEALTHY"}),
+    (Gpu, {"sharing_mode": "observe"}),
+    (Gpu, {"sharing_mode": "shadow"}),
+    (Gpu, {"disabled": True}),
+    (Gpu, {"holdback": True}),
+    (Gpu, {"never_share": True}),
+    (Gpu, {"conflict": True}),
+    (Gpu, {"unshareable_fact": "no MPS"}),
+    (Node, {"cordoned": True}),
+    (Node, {"draining": True}),
+    (Node, {"never_share": True}),
+    (Node, {"state": "STALE"}),
+    (Node, {"source": "imported"}),
+    (Pool, {"sharing_mode": "observe"}),
+    (Pool, {"sharing_mode": "shadow"}),
 )
-def test_not_where_somebody_may_run(gpu, sample):
+
+
+def test_not_on_a_gpu_that_takes_no_work_nor_where_nothing_is_enforced(gpu):
     a_pending_job()
-    assert begin(gpu, **sample) == 0
-
-
-@pytest.mark.parametrize(
-    "unfit",
-    [
-        {"state": "UNHEALTHY"},
-        {"sharing_mode": "observe"},
-        {"sharing_mode": "shadow"},
-        {"disabled": True},
-        {"holdback": True},
-        {"never_share": True},
-        {"conflict": True},
-        {"unshareable_fact": "no MPS"},
-    ],
-)
-def test_not_on_a_gpu_that_takes_no_work(gpu, unfit):
-    a_pending_job()
-    type(gpu).objects.filter(pk=gpu.pk).update(**unfit)
-    assert begin(gpu) == 0
-
-
-@pytest.mark.parametrize(
-    "unfit", [{"cordoned": True}, {"draining": True}, {"never_share": True}, {"state": "STALE"}]
-)
-def test_not_on_a_node_that_takes_no_work(gpu, unfit):
-    a_pending_job()
-    Node.objects.update(**unfit)
-    assert begin(gpu) == 0
-
-
-def test_a_pool_that_observes_never_measures(gpu):
-    a_pending_job()
-    pool = gpu.node.pool
-    type(pool).objects.filter(pk=pool.pk).update(sharing_mode="observe")
-    assert begin(gpu) == 0
+    for model, facts in UNFIT:
+        before = model.objects.values(*facts).get()
+        model.objects.update(**facts)
+        assert begin(gpu) == 0, facts
+        model.objects.update(**before)
+    assert begin(gpu) == 1
 
 
 def test_not_beside_a_service_nor_a_guest():
@@ -203,14 +195,12 @@ def test_what_its_submitter_gave_is_not_overruled(gpu):
     assert fresh(placement.job).profile_source == "user"
 
 
-@pytest.mark.parametrize(
-    "nonsense", [{"sm_percent": 5e9}, {"memory_bytes": 41 * GIB}, {"samples": 0}]
-)
-def test_nonsense_is_kept_with_its_reason_and_changes_nothing(profiled, nonsense):
+def test_nonsense_is_kept_with_its_reason_and_changes_nothing(profiled):
     node = profiled.gpu.node
-    batch = events.EventBatch((told(profiled, TOLD | nonsense),))
-    events.persist(node, batch, SOON)
-    assert "not_acted_on" in node.events.get().data
+    nonsense = ({"sm_percent": 5e9}, {"memory_bytes": 41 * GIB}, {"samples": 0})
+    batch = [told(profiled, TOLD | data, seq) for seq, data in enumerate(nonsense, 1)]
+    assert events.persist(node, events.EventBatch(tuple(batch)), SOON) == 3
+    assert all("not_acted_on" in event.data for event in node.events.all())
     assert fresh(profiled.job).state == "PROFILING"
 
 
