@@ -22,6 +22,7 @@ from console.scheduling.limits import Limits, Renewed
 from console.scheduling.models import Placement
 from console.scheduling.snapshot import Snapshot
 from console.telemetry import live_store
+from console.workloads.models import OfflineJob
 
 _RUNNING = (PlacementState.RUNNING, PlacementState.FROZEN)
 
@@ -36,7 +37,8 @@ def reallocate(now: datetime, renew: Renew) -> int:
     except Unavailable:
         return 0
     heard = {gpu_id: sample for gpu_id, sample in live.items() if sample.is_live}
-    rows = Placement.objects.filter(state__in=_RUNNING).select_related("gpu__node__pool")
+    rows = Placement.objects.filter(state__in=_RUNNING, job__state=OfflineJob.State.PLACED)
+    rows = rows.select_related("gpu__node__pool")  # one that is being measured is left alone
     placements = {one.pk: one for one in rows if one.gpu_id in heard}
     if not placements:
         return 0

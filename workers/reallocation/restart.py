@@ -69,13 +69,16 @@ class Restart:
         if self.pays_back_s is None:
             return "A restart now would gain nothing."
         gained = f"A restart now would gain ≈ {quantity(self.gain, 'GPU', 2)}"
-        back = f"pay back in ≈ {span(self.pays_back_s)}"
-        left = f"{span(self.left_s)} of work left"
-        if self.pays:
-            return f"{gained} and {back}, with ≈ {left}."
         if self.gain < self.rules.move_min_gain:
             return f"{gained}; the policy asks for {self.rules.move_min_gain:g}."
-        return f"{gained} but only {back}, with ≈ {left}."
+        back = f"{gained} and be paid back after ≈ {span(self.pays_back_s)}"
+        return f"{back}." if self.pays else f"{back}, which must fit twice into {self._within}."
+
+    @property
+    def _within(self) -> str:
+        if self.left_s < HORIZON_S:
+            return f"the ≈ {span(self.left_s)} of work left"
+        return "the hour that is foretold"
 
     def evidence(self, limits: Limits) -> dict[str, float]:
         figures = {

@@ -15,6 +15,7 @@ from console.scheduling import avoid, jobs, reading, reallocation
 from console.scheduling.limits import Limits, Renewed
 from console.scheduling.models import Placement
 from console.telemetry import live_store
+from console.workloads.models import OfflineJob
 from tests.console.inventory.cast import NOW
 from tests.console.scheduling.cast import a_round, a_running, a_waiting_job, live, sharing_gpus
 from workers.prediction.analytic import Analytic
@@ -77,6 +78,15 @@ def test_without_live_data_nothing_changes(gpu, grid, monkeypatch):
     assert (placement.sm_share_percent, placement.duty_percent) == (60, None)
 
 
+def test_a_job_that_is_being_measured_keeps_all_that_it_has(gpu, grid):
+    placement = running(gpu, 100)
+    OfflineJob.objects.update(state=OfflineJob.State.PROFILING)
+    grid |= live(gpu, sm_online_percent=70.0)
+    assert reallocate() == 0
+    placement.refresh_from_db()
+    assert (placement.sm_share_percent, placement.duty_percent) == (100, None)
+
+
 def test_limits_that_changed_meanwhile_are_left_to_the_next_time(gpu):
     placement = running(gpu, 60)
 
@@ -99,7 +109,7 @@ def test_a_restart_that_pays_is_proposed_once_and_says_what_for(gpu):
     assert eviction.evidence["pays_back_s"] > 0
     assert words.title(eviction) == f"resnet-31 again on {gpu}"
     placement.refresh_from_db()
-    assert "pay back in" in placement.pending_why
+    assert "be paid back after" in placement.pending_why
 
 
 def test_a_restart_that_does_not_pay_waits_and_says_why(gpu):
@@ -107,7 +117,7 @@ def test_a_restart_that_does_not_pay_waits_and_says_why(gpu):
     reallocate()
     placement.refresh_from_db()
     assert placement.pending_sm_share_percent > 60
-    assert "but only pay back in" in placement.pending_why
+    assert "must fit twice into" in placement.pending_why
     assert not Eviction.objects.exists()
 
 

@@ -38,7 +38,7 @@ def restart(now: float = 0.3, then: float = 0.7, **values) -> Restart:
 
 def test_a_restart_that_doubles_the_speed_of_a_long_job_pays():
     assert restart().pays
-    assert "pay back in" in restart().why
+    assert "be paid back after" in restart().why
 
 
 def test_a_gain_below_the_policys_least_does_not_pay():
@@ -48,11 +48,12 @@ def test_a_gain_below_the_policys_least_does_not_pay():
 
 def test_a_job_that_is_nearly_done_is_left_alone():
     assert not restart(left_work_s=60.0).pays
+    assert "of work left" in restart(left_work_s=60.0).why
 
 
 def test_work_that_would_be_lost_counts():
     assert not restart(unsaved_work_s=2 * HOUR).pays
-    assert "but only pay back" in restart(unsaved_work_s=2 * HOUR).why
+    assert "twice into the hour that is foretold" in restart(unsaved_work_s=2 * HOUR).why
 
 
 def test_a_larger_share_that_speeds_nothing_up_never_pays():
