@@ -25,8 +25,8 @@ PAGES = (
     "/", "/map/", "/map/?view=table&q=node-01", "/gpus/{gpu}/", "/nodes/", "/nodes/node-01/",
     "/nodes/node-17/", "/pools/", "/jobs/", "/jobs/{job}/", "/jobs/new/", "/services/",
     "/services/{service}/", "/evictions/", "/evictions/?view=history", "/policies/",
-    "/policies/balanced/", "/policies/balanced/edit/", "/rounds/", "/rounds/{round}/",
-    "/predictor/", "/audit/", "/settings/", "/demo/sigterm/",
+    "/policies/balanced/", "/policies/balanced/edit/", "/rounds/", "/rounds/why/",
+    "/rounds/{round}/", "/predictor/", "/audit/", "/settings/", "/demo/sigterm/",
 )  # fmt: skip
 
 
