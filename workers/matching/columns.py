@@ -26,14 +26,8 @@ _LONGEST: Final = 1_023
 
 
 def numbers(facts: Sequence[Any], name: str) -> Floats:
-    """The attribute `name` of each, which is always known."""
-    return np.fromiter(map(attrgetter(name), facts), np.float64, len(facts))
-
-
-def optional(facts: Sequence[Any], name: str) -> Floats:
     """The attribute `name` of each, NaN where it is None."""
-    known = (NAN if one is None else one for one in map(attrgetter(name), facts))
-    return np.fromiter(known, np.float64, len(facts))
+    return np.array(list(map(attrgetter(name), facts)), np.float64)
 
 
 def codes(values: Iterable[Hashable], seen: dict[Any, int]) -> list[int]:

@@ -110,11 +110,11 @@ def slots_of(demand: Demand, pinned: Ints) -> Slots:
 
 def _loads(jobs: Sequence[JobFacts], gpus: Sequence[GpuFacts]) -> Floats:
     """[jobs, 7] what a predictor is told of each: fractions, NaN for what nobody measured."""
-    loads = [columns.optional(jobs, f"use.{name}") / 100.0 for name in _LOADS]
+    loads = [columns.numbers(jobs, f"use.{name}") / 100.0 for name in _LOADS]
     model, models = columns.codes_of(jobs, "use.gpu_model")
     card = _card_bytes(models, gpus)[model]
     held = columns.numbers(jobs, "use.memory_bytes") / card
-    step = columns.optional(jobs, "use.step_s")
+    step = columns.numbers(jobs, "use.step_s")
     return np.column_stack([*loads, held, step, model])
 
 
@@ -159,7 +159,7 @@ def _class_key(jobs: Sequence[JobFacts], profile: Ints, alone: Collection[UUID])
 
 def _needed(jobs: Sequence[JobFacts], name: str) -> Floats:
     """0 where a job does not say."""
-    return np.nan_to_num(columns.optional(jobs, name))
+    return np.nan_to_num(columns.numbers(jobs, name))
 
 
 def _classes(

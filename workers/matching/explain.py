@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from console.figures import NBSP, quantity, size, span
 from console.scheduling.plan import Code
 from console.scheduling.snapshot import GpuFacts, JobFacts
-from workers.matching.memory import Judged
+from workers.matching.columns import Floats
 from workers.matching.weights import LEAST_THROUGHPUT
+from workers.prediction.predictor import Judgement
 
 NO_JOBS: Final = "No job waits that it could take."
 NO_GPUS: Final = "No GPU is open for offline work now."
@@ -25,6 +28,12 @@ def percent(part: float) -> str:
     return _PERCENT[min(1_000, max(0, round(part * 100)))]
 
 
+def percents(parts: Floats) -> list[str]:
+    """A column of them."""
+    whole = np.rint(np.clip(np.nan_to_num(parts), 0.0, 10.0) * 100.0).astype(np.int64)
+    return [_PERCENT[one] for one in whole.tolist()]
+
+
 def _few(names: Sequence[str]) -> str:
     shown = ", ".join(names[:4])
     return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown
@@ -33,23 +42,26 @@ def _few(names: Sequence[str]) -> str:
 # --- a pair -------------------------------------------------------------------------------
 
 
-def pair(judged: Judged) -> str:
-    low, high = percent(judged.throughput_low), percent(judged.throughput_high)
-    return (
-        f"Runs at ≈ {percent(judged.throughput)} of its speed alone ({low} to {high}) on"
-        f" {percent(judged.share_percent / 100)} of the SMs; online slows by"
-        f" ≈ {percent(judged.slowdown - 1)} (at most {percent(judged.slowdown_high - 1)})."
+def pairs(share_percent: Floats, judged: Judgement) -> list[str]:
+    """What is predicted of each."""
+    figures = (
+        judged.throughput,
+        judged.throughput_low,
+        judged.throughput_high,
+        share_percent / 100.0,
+        judged.slowdown - 1.0,
+        judged.slowdown_high - 1.0,
     )
+    return [
+        f"Runs at ≈ {speed} of its speed alone ({low} to {high}) on {share} of the SMs;"
+        f" online slows by ≈ {slower} (at most {most})."
+        for speed, low, high, share, slower, most in zip(*map(percents, figures), strict=True)
+    ]
 
 
 def runner_up(name: str, throughput: float, loss: float) -> str:
     cost = f"{loss:.2f} GPUs less in all" if loss >= 0.005 else "worth as much in all"
     return f"Next best there: {name} (≈ {percent(throughput)}), {cost}."
-
-
-def here(judged: Judged) -> str:
-    low, high = percent(judged.throughput_low), percent(judged.throughput_high)
-    return f"Runs at ≈ {percent(judged.throughput)} of its speed alone here ({low} to {high})."
 
 
 def fixed(why: str) -> str:

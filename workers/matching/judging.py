@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from workers.matching import columns, weights
+from workers.matching import columns, explain, weights
 from workers.matching.columns import Floats, Ints
 from workers.matching.demand import Demand
 from workers.matching.memory import Judged, Memory
@@ -110,5 +110,6 @@ def _remember(memory: Memory, keys: Sequence[Key], share: Floats, made: Judgemen
         made.slowdown_low,
         made.slowdown_high,
     )
-    told = zip(*(column.tolist() for column in figures), made.source, made.flags, strict=True)
+    said = explain.pairs(share, made)
+    told = zip(*(column.tolist() for column in figures), made.source, made.flags, said, strict=True)
     memory.judged.update((key, Judged(*one)) for key, one in zip(keys, told, strict=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -21,8 +21,13 @@ from workers.prediction.profiles import Floats, Ints, Profiles
 Floats32: TypeAlias = NDArray[np.float32]
 
 
+_NONE = np.empty(0)
+NOBODY: Final = Profiles(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, ())
+
+
 class Judged(msgspec.Struct, frozen=True, gc=False):
-    """What the predictor says of one pair at one share, with the ends of 90 % intervals."""
+    """What the predictor says of one pair at one share, with the ends of 90 % intervals; `said`
+    is the same as a sentence."""
 
     share_percent: float
     throughput: float
@@ -33,6 +38,7 @@ class Judged(msgspec.Struct, frozen=True, gc=False):
     slowdown_high: float
     source: str
     flags: str
+    said: str
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,18 @@ class Online(Sides):
         )
 
 
+@dataclass(frozen=True)
+class Scored:
+    """Point estimates of every pair asked for: online side i with job k stands in row `row[i]` and
+    column `column[k]`, beside others that were asked for before.
+    """
+
+    throughput: Floats32
+    slowdown: Floats32
+    row: Ints
+    column: Ints
+
+
 class Memory:
     """Kept by the process that decides, one for each series of rounds. `prices` by class of jobs;
     those of the last round that is on record do when the process is new.
@@ -79,83 +97,66 @@ class Memory:
         self._predictor = ""
         self._forget()
 
-    def scores(self, predictor: Predictor, online: Online, jobs: Sides) -> Scores:
+    def scores(self, predictor: Predictor, online: Online, jobs: Sides) -> Scored:
         """Every online side with every job, predicted where that has not been done before."""
-        self._of(predictor)
-        rows = _places(online.key, self._rows)
-        columns = _places(jobs.key, self._columns)
-        self._make_room(len(self._rows), len(self._columns))
-        self._predict(predictor, online, jobs, rows, columns)
-        where = np.ix_(rows, columns)
-        found = Scores(self._throughput[where], self._slowdown[where])
-        if len(self._rows) > 3 * len(rows) + 1_000 or len(self._columns) > 3 * len(columns) + 100:
-            self._hold_only(online, jobs, found)
-        return found
-
-    def _of(self, predictor: Predictor) -> None:
-        """Another predictor has other opinions."""
-        if predictor.name != self._predictor:
+        if predictor.name != self._predictor:  # which has other opinions
             self._predictor = predictor.name
             self._forget()
-            self.judged = {}
+            self.judged.clear()
+        new = np.flatnonzero([key not in self._rows for key in online.key])
+        if any(key not in self._columns for key in jobs.key) or self._is_full(len(online.key)):
+            self._begin_anew(predictor, online, jobs, new)
+        elif len(new):
+            self._add_rows(predictor, online.take(new))
+        return Scored(
+            self._throughput,
+            self._slowdown,
+            np.array([self._rows[key] for key in online.key], np.int64),
+            np.array([self._columns[key] for key in jobs.key], np.int64),
+        )
 
     def _forget(self) -> None:
         self._rows: dict[Hashable, int] = {}
         self._columns: dict[Hashable, int] = {}
+        self._jobs = Sides((), NOBODY)
         self._throughput = np.empty((0, 0), np.float32)
         self._slowdown = np.empty((0, 0), np.float32)
 
-    def _make_room(self, rows: int, columns: int) -> None:
-        held = self._throughput.shape
-        if rows <= held[0] and columns <= held[1]:
-            return
-        shape = max(rows + rows // 4, held[0]), max(columns + 16, held[1])
-        self._throughput = _grown(self._throughput, shape)
-        self._slowdown = _grown(self._slowdown, shape)
+    def _is_full(self, asked: int) -> bool:
+        """Most of what is held is about loads that are gone."""
+        return len(self._rows) > 2 * asked + 1_000
 
-    def _predict(
-        self, predictor: Predictor, online: Online, jobs: Sides, rows: Ints, columns: Ints
-    ) -> None:
-        """New online sides with all jobs first, then the others with new jobs."""
-        known = ~np.isnan(self._throughput[np.ix_(rows, columns)])
-        new = np.flatnonzero(~known.any(axis=1)) if known.size else np.arange(len(rows))
-        every = np.arange(len(columns))
-        self._ask(predictor, online, jobs, rows, columns, new, every)
-        known[new] = True
-        late = np.flatnonzero(~known.all(axis=0))
-        some = np.flatnonzero(~known.all(axis=1))
-        self._ask(predictor, online, jobs, rows, columns, some, late)
+    def _add_rows(self, predictor: Predictor, online: Online) -> None:
+        """New online sides with all jobs that are held, asked for or not."""
+        made = _ask(predictor, online, self._jobs)
+        self._throughput = np.concatenate([self._throughput, made.throughput])
+        self._slowdown = np.concatenate([self._slowdown, made.slowdown])
+        for key in online.key:
+            self._rows[key] = len(self._rows)
 
-    def _ask(
-        self,
-        predictor: Predictor,
-        online: Online,
-        jobs: Sides,
-        rows: Ints,
-        columns: Ints,
-        some: Ints,
-        few: Ints,
-    ) -> None:
-        if not len(some) or not len(few):
-            return
-        asked = online.take(some)
-        profiles = jobs.profiles.take(few)
-        made = predictor.scores(asked.profiles, profiles, asked.share, asked.gpu_model)
-        where = np.ix_(rows[some], columns[few])
-        self._throughput[where], self._slowdown[where] = made.throughput, made.slowdown
-
-    def _hold_only(self, online: Online, jobs: Sides, found: Scores) -> None:
-        """Most of what is held is about loads and jobs that are gone."""
-        self._throughput, self._slowdown = found.throughput.copy(), found.slowdown.copy()
+    def _begin_anew(self, predictor: Predictor, online: Online, jobs: Sides, new: Ints) -> None:
+        """Hold what is asked for and nothing else; what is known of it need not be asked."""
+        known = np.setdiff1d(np.arange(len(online.key)), new)
+        seen = np.array([key in self._columns for key in jobs.key], bool)
+        same, late = np.flatnonzero(seen), np.flatnonzero(~seen)
+        throughput = np.empty((len(online.key), len(jobs.key)), np.float32)
+        slowdown = np.empty_like(throughput)
+        if len(known) and len(same):
+            held = np.ix_(
+                [self._rows[online.key[at]] for at in known.tolist()],
+                [self._columns[jobs.key[at]] for at in same.tolist()],
+            )
+            throughput[np.ix_(known, same)] = self._throughput[held]
+            slowdown[np.ix_(known, same)] = self._slowdown[held]
+        for rows, columns in ((new, np.arange(len(jobs.key))), (known, late)):
+            if len(rows) and len(columns):
+                made = _ask(predictor, online.take(rows), jobs.take(columns))
+                throughput[np.ix_(rows, columns)] = made.throughput
+                slowdown[np.ix_(rows, columns)] = made.slowdown
+        self._throughput, self._slowdown, self._jobs = throughput, slowdown, jobs
         self._rows = {key: place for place, key in enumerate(online.key)}
         self._columns = {key: place for place, key in enumerate(jobs.key)}
 
 
-def _places(keys: Sequence[Hashable], seen: dict[Hashable, int]) -> Ints:
-    return np.array([seen.setdefault(key, len(seen)) for key in keys], np.int64)
-
-
-def _grown(held: Floats32, shape: tuple[int, int]) -> Floats32:
-    grown = np.full(shape, np.nan, np.float32)
-    grown[: held.shape[0], : held.shape[1]] = held
-    return grown
+def _ask(predictor: Predictor, online: Online, jobs: Sides) -> Scores:
+    return predictor.scores(online.profiles, jobs.profiles, online.share, online.gpu_model)

@@ -35,9 +35,9 @@ from workers.matching.columns import Bools, Floats, Ints
 from workers.matching.demand import CONSERVATIVE, Classes, Demand, demand_of
 from workers.matching.judging import judge
 from workers.matching.market import Worths
-from workers.matching.memory import Judged, Memory
+from workers.matching.memory import Judged, Memory, Scored
 from workers.matching.seats import Seats, seats_of
-from workers.prediction.predictor import Predictor, Scores
+from workers.prediction.predictor import Predictor
 from workers.reallocation import shares
 
 Codes: TypeAlias = NDArray[np.int8]
@@ -117,14 +117,14 @@ class Rows:
 class Problem:
     """`worth[r, c]` in millionths, 0 where something stands between them.
 
-    `scores` are of the seats' loads and the classes; `kinds[code][k, c]` says whether that stands
-    between a kind of seat and a class.
+    `scores` are of the seats' loads, by their index, and the classes; `kinds[code][k, c]` says
+    whether that stands between a kind of seat and a class.
     """
 
     field: Field
     seats: Seats
     demand: Demand
-    scores: Scores
+    scores: Scored
     kinds: Mapping[Code, Bools]
     rows: Rows
     guests: Guests
@@ -167,10 +167,13 @@ class Problem:
 
     def throughput(self, row: Ints, job_class: Ints) -> NDArray[np.float32]:
         """As scored, of rows and classes that broadcast."""
-        return self.scores.throughput[self.seats.load[self.rows.first[row]], job_class]
+        return self.scores.throughput[self._scored(row), self.scores.column[job_class]]
 
     def slowdown(self, row: Ints, job_class: Ints) -> NDArray[np.float32]:
-        return self.scores.slowdown[self.seats.load[self.rows.first[row]], job_class]
+        return self.scores.slowdown[self._scored(row), self.scores.column[job_class]]
+
+    def _scored(self, row: Ints) -> Ints:
+        return self.scores.row[self.seats.load[self.rows.first[row]]]
 
     def barriers(self, row: Ints, job_class: Ints) -> Codes:
         """[rows, classes] the first thing that stands between them, by BARRIER; 0: nothing."""
@@ -240,12 +243,15 @@ def _rows(field: Field, seats: Seats, demand: Demand, snapshot: Snapshot) -> Row
     guests = np.arange(field.moving)
     count = np.concatenate([np.bincount(group), np.ones(field.moving, np.int64)]).astype(np.int64)
     members = np.concatenate([useful[order], free + guests])
-    offset = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    guest = np.concatenate([np.full(len(count) - field.moving, -1), guests])
-    row_of = _row_of(seats, members, count)
-    only = _only(seats, demand, members, offset, guest, field, class_of)
-    pairs = [(row_of[gpu_id], c) for gpu_id, c in sorted(avoided) if gpu_id in row_of]
-    return Rows(members, offset, guest, only, _columns(pairs))
+    row_of = np.full(len(seats.gpus), -1, np.int64)
+    row_of[members] = np.repeat(np.arange(len(count)), count)
+    return Rows(
+        members=members,
+        offset=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
+        guest=np.concatenate([np.full(len(count) - field.moving, -1), guests]),
+        only=_only(seats, demand, row_of, field, class_of),
+        avoided=_avoided_pairs(seats, row_of, avoided),
+    )
 
 
 def _alike(seats: Seats, classes: Classes, free: Ints, avoided: set[int]) -> Ints:
@@ -261,36 +267,31 @@ def _alike(seats: Seats, classes: Classes, free: Ints, avoided: set[int]) -> Int
     return columns.groups(key)[1]
 
 
-def _row_of(seats: Seats, members: Ints, count: Ints) -> dict[int, int]:
-    """The row of each GPU by its id."""
-    rows = np.repeat(np.arange(len(count)), count)
-    return {
-        seats.gpus[seat].id: row for seat, row in zip(members.tolist(), rows.tolist(), strict=True)
-    }
-
-
 def _only(
-    seats: Seats,
-    demand: Demand,
-    members: Ints,
-    offset: Ints,
-    guest: Ints,
-    field: Field,
-    class_of: Mapping[UUID, int],
+    seats: Seats, demand: Demand, row_of: Ints, field: Field, class_of: Mapping[UUID, int]
 ) -> dict[int, int]:
-    only: dict[int, int] = {}
-    for row, (seat, at) in enumerate(
-        zip(members[offset[:-1]].tolist(), guest.tolist(), strict=True)
-    ):
-        if (held_for := seats.gpus[seat].held_for) is not None and held_for in class_of:
-            only[row] = class_of[held_for]
-        elif at >= 0 and not field.guests[at].open:
-            only[row] = int(demand.job_class[len(field.waiting) + at])
+    """Closed GPUs are for who runs there, and those that are kept for a job for that one."""
+    first, waiting = len(field.free), len(field.waiting)
+    only = {
+        int(row_of[first + at]): int(demand.job_class[waiting + at])
+        for at, guest in enumerate(field.guests[: field.moving])
+        if not guest.open
+    }
+    kept = [(at, gpu.held_for) for at, gpu in enumerate(seats.gpus) if gpu.held_for is not None]
+    only |= {int(row_of[at]): class_of[job] for at, job in kept if job in class_of}
+    only.pop(-1, None)
     return only
 
 
-def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[Ints, Ints]:
-    both = np.array(pairs, np.int64).reshape(-1, 2)
+def _avoided_pairs(
+    seats: Seats, row_of: Ints, avoided: Sequence[tuple[int, int]]
+) -> tuple[Ints, Ints]:
+    """Rows and classes, from ids of GPUs and classes."""
+    if not avoided:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    seat_of = {gpu.id: seat for seat, gpu in enumerate(seats.gpus)}
+    pairs = [(row_of[seat_of[gpu_id]], c) for gpu_id, c in sorted(avoided) if gpu_id in seat_of]
+    both = np.array([pair for pair in pairs if pair[0] >= 0], np.int64).reshape(-1, 2)
     return both[:, 0], both[:, 1]
 
 
@@ -397,22 +398,18 @@ def _avoided(rows: Rows, row: Ints, job_class: Ints) -> Bools:
 
 def _scores(
     seats: Seats, demand: Demand, rows: Rows, predictor: Predictor, memory: Memory
-) -> Scores:
-    """[loads, classes]; of loads that are not matched NaN."""
+) -> Scored:
+    """By load, -1 for loads that are not matched, and class."""
     loads = np.unique(seats.load[rows.first])
     profiles, profile = np.unique(demand.classes.profile, return_inverse=True)
     found = memory.scores(predictor, seats.online.take(loads), demand.profiles.take(profiles))
-    if len(loads) == len(seats.online.key) and len(profiles) == len(demand.classes):
-        return Scores(found.throughput[:, profile], found.slowdown[:, profile])
-    shape = len(seats.online.key), len(demand.classes)
-    scores = Scores(np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32))
-    scores.throughput[loads] = found.throughput[:, profile]
-    scores.slowdown[loads] = found.slowdown[:, profile]
-    return scores
+    row = np.full(len(seats.online.key), -1, np.int64)
+    row[loads] = found.row
+    return Scored(found.throughput, found.slowdown, row, found.column[profile])
 
 
 def _worth(
-    seats: Seats, classes: Classes, scores: Scores, kinds: Mapping[Code, Bools], rows: Rows
+    seats: Seats, classes: Classes, scores: Scored, kinds: Mapping[Code, Bools], rows: Rows
 ) -> Worths:
     bound, bounds = _bounds(seats)
     base = [_base(scores, classes, most) for most in bounds]
@@ -440,15 +437,17 @@ def _bounds(seats: Seats) -> tuple[Ints, list[float]]:
     return bound, bounds.tolist()
 
 
-def _base(scores: Scores, classes: Classes, most: float) -> Worths:
+def _base(scores: Scored, classes: Classes, most: float) -> Worths:
     """[loads, classes] what a pair is worth as far as predictions go."""
     weight = classes.weight.astype(np.float32)
-    base = np.empty(scores.throughput.shape, np.int32)
-    for piece in _pieces(len(base)):
-        throughput, slowdown = scores.throughput[piece], scores.slowdown[piece]
+    base = np.zeros((len(scores.row), len(classes)), np.int32)
+    matched = np.flatnonzero(scores.row >= 0)
+    for piece in _pieces(len(matched)):
+        where = np.ix_(scores.row[matched[piece]], scores.column)
+        throughput, slowdown = scores.throughput[where], scores.slowdown[where]
         value = weights.worth(throughput, slowdown, weight)
         value[~(value > 0.0) | weights.forbidden(throughput, slowdown, most)] = 0.0
-        base[piece] = np.rint(weights.SCALE * value)
+        base[matched[piece]] = np.rint(weights.SCALE * value)
     return base
 
 
@@ -463,7 +462,7 @@ def _guests(
     field: Field,
     seats: Seats,
     demand: Demand,
-    scores: Scores,
+    scores: Scored,
     predictor: Predictor,
     memory: Memory,
 ) -> Guests:
@@ -501,15 +500,15 @@ def _as_scored(
     field: Field,
     seats: Seats,
     demand: Demand,
-    scores: Scores,
+    scores: Scored,
     whole: Bools,
 ) -> None:
     """Who may move and has all that online leaves is judged by the ruler of all other pairs."""
     at = np.flatnonzero(whole[: field.moving])
     job_class = demand.job_class[len(field.waiting) + at]
     load = seats.load[len(field.free) + at]
-    throughput[at] = scores.throughput[load, job_class]
-    slowdown[at] = scores.slowdown[load, job_class]
+    where = scores.row[load], scores.column[job_class]
+    throughput[at], slowdown[at] = scores.throughput[where], scores.slowdown[where]
 
 
 def _let_stay(worth: Worths, rows: Rows, guests: Guests, demand: Demand) -> None:

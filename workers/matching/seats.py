@@ -40,11 +40,11 @@ class Seats:
 
     @cached_property
     def cpu_free(self) -> Floats:
-        return np.nan_to_num(columns.optional(self.gpus, "cpu_free"), nan=np.inf)
+        return np.nan_to_num(columns.numbers(self.gpus, "cpu_free"), nan=np.inf)
 
     @cached_property
     def host_memory_free_bytes(self) -> Floats:
-        free = columns.optional(self.gpus, "host_memory_free_bytes")
+        free = columns.numbers(self.gpus, "host_memory_free_bytes")
         return np.nan_to_num(free, nan=np.inf)
 
 
@@ -55,9 +55,9 @@ def seats_of(gpus: Sequence[GpuFacts], memory: Memory) -> Seats:
     reserve = columns.numbers(gpus, "rules.memory_reserve_percent")
     most = columns.numbers(gpus, "rules.most_slowdown")
     share = _share(gpus)
-    steps = [columns.steps(columns.optional(gpus, f"online.{name}")) for name in _LOADS]
+    steps = [columns.steps(columns.numbers(gpus, f"online.{name}")) for name in _LOADS]
     steps.append(columns.steps(100.0 * held / np.maximum(size, 1.0)))
-    step = columns.time_steps(columns.optional(gpus, "online.step_s"))
+    step = columns.time_steps(columns.numbers(gpus, "online.step_s"))
     models = [columns.model_of(gpu) for gpu in gpus]
     model = np.array(columns.codes(models, memory.models), np.int64)
     key = _key([*steps, (share / shares.STEP).astype(np.int64)], step, model)
