@@ -108,7 +108,7 @@ class JobUse:
 
 class Finding(msgspec.Struct, frozen=True):
     """What one source found of one GPU; `values` as in `GpuReading`, None or empty: not its
-    business, or not to be had."""
+    business, or not to be had. Whoever merges findings holds each value against its bounds."""
 
     values: Values = NOTHING
     missing: Mapping[Signal, str] = NO_REASONS

@@ -10,7 +10,6 @@ from functools import partial
 from struct import Struct
 from typing import Any, Final
 
-from agents.collectors import numbers
 from agents.collectors.base import NOTHING, Finding, Findings, Unavailable
 from agents.collectors.gauges import Call, function
 from agents.collectors.nvml import Device, Nvml, Trouble
@@ -25,7 +24,7 @@ METRICS: Final = (
     (10, Signal.MEMORY_BANDWIDTH, 1.0),
     (21, Signal.PCIE_RX, MIB),
 )
-_PLACES: Final = tuple((POSITIONS[signal], signal, scale) for _, signal, scale in METRICS)
+_PLACES: Final = tuple((POSITIONS[signal], scale) for _, signal, scale in METRICS)
 # Counters advance no faster; two samples closer than this tell nothing.
 LEAST_S: Final = 0.1
 # An average over longer than this is no local sample.
@@ -141,9 +140,9 @@ class GpmSource:
         except self._nvml.library.NVMLError:
             return NOTHING
         values = list(NOTHING)
-        for at, (place, signal, scale) in enumerate(_PLACES):
+        for at, (place, scale) in enumerate(_PLACES):
             if told[2 * at] == 0:
-                values[place] = numbers.read(signal, told[2 * at + 1], scale)
+                values[place] = told[2 * at + 1] * scale
         return tuple(values)
 
 

@@ -17,7 +17,15 @@ from typing import Any, Final
 
 from agents.collectors import numbers
 from agents.collectors.attribution import Client
-from agents.collectors.base import NOTHING, SET_BY_HAND, Finding, Findings, Unavailable, values_of
+from agents.collectors.base import (
+    NO_REASONS,
+    NOTHING,
+    SET_BY_HAND,
+    Finding,
+    Findings,
+    Unavailable,
+    values_of,
+)
 from agents.collectors.card import Card
 from agents.collectors.gauges import (
     GPU_SENSOR,
@@ -342,7 +350,7 @@ class SignalSource:
             if values is None:
                 values = self._asked(device)
                 device.gauges = self._gauges(device)
-            values[_XID] = numbers.within(Signal.XID, xid)
+            values[_XID] = xid
             if _is_due(device, values[_CLOCK], now):
                 self._ask_why_low(device, values[_CLOCK], now)
         except Trouble as trouble:
@@ -417,10 +425,10 @@ _EXPLAINED_BY: Final = {
 }
 
 
-def _reasons(device: Device) -> dict[Signal, str]:
+def _reasons(device: Device) -> Mapping[Signal, str]:
     refused = device.refused
     if not refused:
-        return {}
+        return NO_REASONS
     return {signal: refused[call] for signal, call in _EXPLAINED_BY.items() if call in refused}
 
 

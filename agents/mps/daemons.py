@@ -46,7 +46,7 @@ class Daemons:
             is_asked |= is_turn
             if has_changed or is_turn or watcher.has_more:
                 with self._contained:
-                    watcher.ring(changed=has_changed)
+                    watcher.ring(changed=has_changed, ask=is_turn)
 
     def stop(self) -> None:
         """Ends the watching; the daemons stay as they are."""

@@ -162,19 +162,20 @@ class Watcher:
         return self._changed or self.watch.has_more
 
     def is_to_ask(self) -> bool:
-        """Whether it is time to ask the daemon."""
+        """Whether it is time to ask the daemon, and the thread has time for it."""
         seen = self.watch.snapshot
         if self._due is None or self._due[0] is not seen:
             self._due = seen, health.ask_at(seen, seen.account)
-        return not self._is_at_work and self._clock() >= self._due[1]
+        return self._clock() >= self._due[1] and self._is_free()
 
-    def ring(self, *, changed: bool = True) -> None:
+    def _is_free(self) -> bool:
+        return not self._is_at_work and self._errands.empty()
+
+    def ring(self, *, changed: bool = True, ask: bool = True) -> None:
         """Lets the thread look where a log has changed, or where it is time to ask the daemon.
-        `changed`: the folder of the logs may have."""
+        `changed`: the folder of the logs may have; `ask`: it is this daemon's turn."""
         self._changed = (self._changed or changed) and self.watch.has_news()
-        if self._is_at_work or not self._errands.empty():
-            return
-        if self.has_more or self.is_to_ask():
+        if (self.has_more and self._is_free()) or (ask and self.is_to_ask()):
             self._changed = False
             self._post(_nothing_but_a_look)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,7 @@ class Board:
     """Describes the nodes of this process, and puts that where `status` finds it."""
 
     def __init__(self, state_dir: Path, berths: Mapping[str, Berth]) -> None:
-        self._path, self._berths = state_dir / snapshot.FILE_NAME, berths
+        self._path, self._berths = str(state_dir / snapshot.FILE_NAME), berths
         self._started_at = time.time()
         self._complaints = Complaints()
 
@@ -57,10 +57,15 @@ class Board:
         )
 
 
-def write(path: Path, data: bytes) -> None:
-    """Readers see the old content or the new, and none but the owner sees either."""
-    draft = path.with_name(f"{path.name}.new")
-    opened: Callable[[str, int], int] = lambda name, how: os.open(name, how, 0o600)  # noqa: E731
-    with open(draft, "wb", opener=opened) as file:
-        file.write(data)
-    draft.rename(path)
+def write(path: str, data: bytes) -> None:
+    """Readers see the old content or the new, and none but the owner sees either. Raises
+    OSError."""
+    draft = f"{path}.new"
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(file, left) :]
+    finally:
+        os.close(file)
+    os.rename(draft, path)  # noqa: PTH104  no more layers than it takes

@@ -5,7 +5,10 @@ from itertools import pairwise
 
 import pytest
 
+from agents.collectors.base import Origin
+from agents.collectors.card import Card
 from agents.collectors.gpm import GpmSource
+from agents.collectors.merge import Merger
 from agents.collectors.nvml import Nvml
 from agents.sysmonitor.signals import POSITIONS
 from agents.wire.names import Signal
@@ -65,7 +68,9 @@ def test_a_metric_that_cannot_be_is_missing(raw):
     library, source = opened(FakeCard())
     library.metrics[2] = raw
     values(source, 0.0)
-    assert values(source, 0.2)[:2] == [None, 25.0]
+    found = Origin("gpm", 0.2), source.look(0.2)[UUID]
+    shown = Merger(Card(0, UUID, "H100", 80 << 30)).reading([found], {})
+    assert [shown.values[POSITIONS[signal]] for signal in SIGNALS[:2]] == [None, 25.0]
 
 
 def test_a_metric_that_the_card_refuses_is_missing():

@@ -28,7 +28,7 @@ def agent(tmp_path):
 def say(folder, age_s=0.0, pid=None):
     at = time.time() - age_s
     said = Snapshot("0.1.0", pid or os.getpid(), at, 2.0, at - 60, ())
-    board.write(folder / snapshot.FILE_NAME, snapshot.encode(said))
+    board.write(str(folder / snapshot.FILE_NAME), snapshot.encode(said))
 
 
 def status(folder, capsys, *more):
