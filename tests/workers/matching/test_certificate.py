@@ -67,7 +67,8 @@ def test_the_bound_holds_for_any_prices(market, seed):
 )
 def test_an_illegal_assignment_has_no_certificate(row, job_class, count, why):
     market = Market(np.array([[5, 5], [0, 5]]), np.array([1, 1]), Slots.plain(np.array([1, 1])))
-    claimed = Solution(*map(np.array, (row, job_class, count)), np.zeros(2, np.int64), "by hand")
+    named = np.array(row), np.array(job_class), np.array(count)
+    claimed = Solution(named[0], named[1], named[2], np.zeros(2, np.int64), "by hand")
     with pytest.raises(ValueError, match=why):
         certificate.prove(market, claimed)
 
