@@ -36,6 +36,7 @@ from workers.tasks import (  # noqa: E402, F401  (importing a module registers i
 # Task, and how often it is rung in seconds. A bell that nobody heard by the next one is void.
 PERIODS: Final = (
     (doorbell.RUN_ROUND, settings.ROUND_PERIOD_S),
+    (doorbell.ANSWER_WHY, 5),
     (reallocation.REALLOCATE, settings.REALLOCATION_PERIOD_S),
     (telemetry.SAMPLE_FLEET, settings.FLEET_SAMPLE_PERIOD_S),
     (forecast.LOOK, settings.FORECAST_PERIOD_S),

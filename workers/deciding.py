@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from uuid import UUID
 
 from agents.wire.names import SharingMode
 from console.predictor import registry
 from console.scheduling import rounds
-from console.scheduling.plan import Plan
+from console.scheduling.plan import Plan, Verdict
 from console.scheduling.snapshot import Snapshot
+from workers.matching import ask
 from workers.matching import decide as matching
 from workers.matching.memory import Memory
+from workers.prediction import artifact
 from workers.prediction.analytic import Analytic
 from workers.prediction.predictor import Predictor
 
@@ -31,6 +34,10 @@ class Mind:
         memory.prices = rounds.last_prices(snapshot.mode)
         return matching.decide(snapshot, self.predictor(), memory)
 
+    def why(self, snapshot: Snapshot, job_id: UUID, gpu_id: int) -> Verdict:
+        """What keeps the job off the GPU, or what the pair would be like."""
+        return ask.why(snapshot, self.predictor(), job_id, gpu_id)
+
     def predictor(self) -> Predictor:
         """The version in force; the analytic estimate when there is none, or it is damaged."""
         number = registry.active_number()
@@ -44,8 +51,6 @@ def _load() -> Predictor:
     found = registry.active_data()
     if found is None:
         return Analytic()
-    from workers.prediction import artifact
-
     number, data = found
     try:
         return artifact.load(data, number)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from console.inventory.models import Gpu
 from console.runs import services as runs
 from console.runs.models import Run
 from console.scheduling import reading, rounds
+from console.scheduling.models import Decision, Round
 from console.scheduling.plan import WORDS, Code, Kind, Verdict
 from console.scheduling.snapshot import Snapshot
 from console.workloads.models import OfflineJob
@@ -32,8 +34,8 @@ KIND: Final = "matching.why"
 # An answer is of its moment; nobody looks it up later.
 KEPT: Final = timedelta(hours=1)
 
-# The verdict on a pair, at the prices given: PLACE when it could be made.
-Why = Callable[[Snapshot, UUID, int, Mapping[str, int]], Verdict]
+# The verdict on a pair: PLACE when it could be made.
+Why = Callable[[Snapshot, UUID, int], Verdict]
 
 
 def ask(job: OfflineJob, gpu: Gpu, user: User, now: datetime) -> Run:
@@ -68,7 +70,7 @@ def _answer(run: Run, now: datetime, why: Why) -> dict[str, Any]:
     # Below shadow no round looks at it; the enforcing one says so.
     seen = mode if mode in (SharingMode.SHADOW, SharingMode.ENFORCE) else SharingMode.ENFORCE
     snapshot = reading.read(seen, rounds.live(), now)
-    verdict = why(snapshot, job_id, gpu_id, rounds.last_prices(seen))
+    verdict = why(snapshot, job_id, gpu_id)
     told: dict[str, Any] = msgspec.to_builtins(verdict, str_keys=True)
     return told | {"at": now.isoformat()}
 
@@ -101,6 +103,21 @@ class Answer:
     def word(self) -> str:
         code = self.verdict["code"]
         return WORDS[Code(code)] if code in set(Code) else str(code)
+
+    @cached_property
+    def of_gpu(self) -> Decision | None:
+        """What the last round that has its sentences said of the GPU."""
+        return self._last(gpu=self.gpu) if self.gpu else None
+
+    @cached_property
+    def of_job(self) -> Decision | None:
+        """And of the job, wherever that was."""
+        return self._last(job=self.job) if self.job else None
+
+    @staticmethod
+    def _last(**about: Any) -> Decision | None:
+        rows = Decision.objects.filter(**about, round__state=Round.State.DONE)
+        return rows.select_related("job", "gpu__node", "round").order_by("-pk").first()
 
     @property
     def slower(self) -> list[float | None]:

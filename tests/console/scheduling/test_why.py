@@ -78,7 +78,7 @@ def test_the_api_lists_and_lifts_them(operator, gpus):
 # --- why not here -------------------------------------------------------------------------
 
 
-def could(snapshot, job_id, gpu_id, prices):
+def could(snapshot, job_id, gpu_id):
     return Verdict(
         Kind.PLACE,
         Code.BEST,
