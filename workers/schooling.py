@@ -22,7 +22,7 @@ from typing import IO, Final
 from console.predictor.training import CannotTrain, Learnt, Lesson, Progress, Stopped
 from console.predictor.watching import Trainer
 
-LOW_PRIORITY: Final = ("nice", "-n", "15")
+LOW_PRIORITY: Final = ("nice", "-n", "5")
 # How often a silent child's run is looked at: it may have been cancelled.
 LOOK_S: Final = 1.0
 MISSING: Final = "PyTorch is not installed here: run `make ml`, then start the workers again."
