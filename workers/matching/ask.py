@@ -19,8 +19,6 @@ from workers.matching.decide import decide
 from workers.prediction.predictor import Predictor
 
 NO_GPU: Final = "No round looks at that GPU: it does not share, not even in shadow mode."
-    "No round looks at that GPU: neither it nor its pool shares in a mode that rounds do."
-)
 NO_JOB: Final = "No round looks at that job now: it is held, is being measured, or has ended."
 
 
