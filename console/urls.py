@@ -19,6 +19,7 @@ api: list[URLPattern | URLResolver] = [
     path("", include("console.evictions.api_urls")),
     path("", include("console.faults.api_urls")),
     path("", include("console.telemetry.api_urls")),
+    path("", include("console.forecasts.api_urls")),
     path("", include("console.runs.api_urls")),
     path("", include("console.predictor.api_urls")),
     path("schema/", SpectacularAPIView.as_view(), name="api_schema"),

@@ -101,7 +101,7 @@ class PlacementSerializer(serializers.ModelSerializer[Placement]):
         fields = (
             "id", "job", "job_name", "gpu", "gpu_name", "round", "state", "state_since",
             "created_at", "started_at", "ended_at", "end_reason", "sm_share_percent",
-            "effective_sm_share_percent", "pending_sm_share_percent", "duty_percent",
+            "effective_sm_share_percent", "pending_sm_share_percent", "pending_why", "duty_percent",
             "effective_duty_percent", "memory_quota_bytes", "effective_memory_quota_bytes",
             "memory_bytes", "predicted_throughput", "observed_throughput", "progress",
             "resume_work_s", "work_done_s", "unsaved_work_s", "lost_work_s", "observed_at",

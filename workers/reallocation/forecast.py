@@ -55,36 +55,43 @@ from console.forecasts.series import (
     Past,
 )
 
-# Weights of the newest bin, and what is left of a deviation after one. Chosen on the public trace
-# of make bench-forecast, which says what each is worth.
+# All constants are our choice, made on the public trace of make bench-forecast.
+# Weights of the newest bin in the means of a GPU's load, and in that of its peers' ratio.
 FAST: Final = 0.25
 SLOW: Final = 0.02
 OWN: Final = 0.1
 TOGETHER: Final = 0.5
+# So many peers that do nothing unusual are added to those that there are.
 SHRINK: Final = 3.0
+# What is left of a deviation after one bin: two thirds after an hour.
 PERSISTENCE: Final = 0.97
 
 # An hour of bins, without which there is no model; and the longest silence that a level outlives.
 LEAST_BINS: Final = 12
 SILENCE: Final = 12
 DAY: Final = 24
-# Of the hours of a day, and of two weeks, this many must be known.
+# Hours that must be known, of a day and of two weeks.
 DAILY_HOURS: Final = 20
 WEEKLY_HOURS: Final = 270
+# The weight of the daily season in the weekly one, in weeks.
 USUAL: Final = 0.25
+# Peers are heeded beyond this many; another kind is taken that errs less than this part.
 MANY_PEERS: Final = 4
 CLEARLY: Final = 0.95
 
+# The known error of a GPU: the weight of its newest, the weight of everybody's in newest bins, how
+# new that is in turn, and the least, in points.
 ERROR: Final = 0.1
 PRIOR: Final = 10.0
 EVERYBODY: Final = 0.04
 LEAST_ERROR: Final = 1.0
+# The quantile of errors: over so many bins, or a day where they hold less than `MANY_SCORES`. It is
+# believed from `LEAST_SCORES` on, and fully once they come from many more bins than `LEAST_TIMES`.
 WINDOW: Final = 36
-# Scores and bins below which a factor of the band is not believed on its own.
-LEAST_SCORES: Final = 40
 MANY_SCORES: Final = 1_000
+LEAST_SCORES: Final = 40
 LEAST_TIMES: Final = 12
-# Nine tenths of normal residuals lie within twice their mean absolute value; of real ones fewer do.
+# Until then: 95 % of normal errors lie within twice the mean absolute one, of real ones fewer.
 FACTOR: Final = 2.5
 
 _FIRST_MODEL: Final = KINDS.index("level")

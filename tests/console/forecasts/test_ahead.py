@@ -81,6 +81,18 @@ def test_a_chart_without_a_forecast_ends_with_what_was_measured(viewer, gpu):
     assert {len(one["values"]) for one in chart["series"]} == {len(chart["x"])}
 
 
+def test_scripts_read_the_same_by_the_api(viewer, gpu):
+    told(gpu, 62.0)
+    body = viewer.get(reverse("api_gpu_forecast", args=[gpu.pk])).json()
+    assert (body["peak_percent"], body["rests_on"]) == (62, "daily")
+    assert body["steps"][0] == {"in_s": 300, "expected_percent": 42, "high_percent": 62}
+
+
+def test_the_api_says_null_where_nothing_is_foretold(viewer, gpu):
+    body = viewer.get(reverse("api_gpu_forecast", args=[gpu.pk])).json()
+    assert body == {"made_at": None, "rests_on": None, "peak_percent": None, "steps": []}
+
+
 def test_a_gpu_that_one_may_not_see_has_no_chart(viewer):
     assert viewer.get(reverse("gpu_forecast", args=[99])).status_code == 404
 

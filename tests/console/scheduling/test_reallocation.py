@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.urls import reverse
 
 from agents.wire.names import Origin, PlacementState
+from console.accounts.models import Role
 from console.errors import Unavailable
 from console.evictions import words
 from console.evictions.models import Eviction
@@ -18,6 +20,7 @@ from console.telemetry import live_store
 from console.workloads.models import OfflineJob
 from tests.console.inventory.cast import NOW
 from tests.console.scheduling.cast import a_round, a_running, a_waiting_job, live, sharing_gpus
+from tests.console.telemetry.cast import person
 from workers.prediction.analytic import Analytic
 from workers.reallocation.renew import renew
 
@@ -110,6 +113,16 @@ def test_a_restart_that_pays_is_proposed_once_and_says_what_for(gpu):
     assert words.title(eviction) == f"resnet-31 again on {gpu}"
     placement.refresh_from_db()
     assert "be paid back after" in placement.pending_why
+
+
+def test_the_page_of_a_restart_says_which_share_it_is_for(gpu, client):
+    running(gpu, 20)
+    reallocate()
+    client.force_login(person(role=Role.APPROVER))
+    page = client.get(reverse("eviction", args=[Eviction.objects.get().pk])).content.decode()
+    assert "Restart <em>resnet-31</em> on" in page
+    assert "instead of 20" in page
+    assert "after a restart" in page
 
 
 def test_a_restart_that_does_not_pay_waits_and_says_why(gpu):
