@@ -70,10 +70,10 @@ class Student(NamedTuple):
 
     def _rest(self, h: Floats32) -> Floats32:
         np.maximum(h, 0.0, out=h)
-        h = h @ self.hidden
-        h += self.hidden_bias
-        np.maximum(h, 0.0, out=h)
-        return np.asarray(self.out.T @ h.T + self.out_bias[:, np.newaxis], np.float32)
+        deep: Floats32 = np.matmul(h, self.hidden)
+        deep += self.hidden_bias
+        np.maximum(deep, 0.0, out=deep)
+        return np.asarray(self.out.T @ deep.T + self.out_bias[:, np.newaxis], np.float32)
 
 
 def _silu(h: Floats32) -> Floats32:

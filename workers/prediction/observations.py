@@ -10,7 +10,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import numpy as np
 
@@ -113,8 +113,9 @@ def _observations(
     texts: Mapping[str, tuple[str, ...]],
     numbers: Mapping[str, Floats],
 ) -> Observations:
-    labels = (texts[name] for name in LABELS)
-    return Observations(online, jobs, *labels, *(numbers[name] for name in NUMBERS))
+    columns: dict[str, Any] = {name: texts[name] for name in LABELS}
+    columns |= {name: numbers[name] for name in NUMBERS}
+    return Observations(online, jobs, **columns)
 
 
 def _floats(rows: Sequence[tuple[int, Mapping[str, str | None]]], name: str) -> Floats:

@@ -1,0 +1,150 @@
+"""The public tables as what the product's learner takes: one row a workload beside another.
+
+Those tables have no profiles like ours, so each has an encoder of its own: which workload it is
+(one column each, so that the first layer learns an embedding), its family, and what was measured of
+it alone. A pair of two training jobs gives two rows, one for each side.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from workers.prediction.profiles import Floats
+
+Row: TypeAlias = Mapping[str, str]
+# A workload's name in its table.
+Name: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`speed[i]` of the workload `mine[i]` beside `other[i]`, over its speed alone.
+
+    `profile` [n, features] is what was measured alone, of both and of what they were given;
+    `identity` [n, features] says which two they are. `pair` is the same for both rows of a pair.
+    """
+
+    mine: Sequence[Name]
+    other: Sequence[Name]
+    my_family: Sequence[str]
+    other_family: Sequence[str]
+    profile: Floats
+    identity: Floats
+    speed: Floats
+    pair: Sequence[str]
+
+
+def lucid(folder: Path) -> Measured:
+    """Two training jobs on one card, without any share."""
+    single = {_lucid_name(row, ""): _lucid_profile(row) for row in _rows(folder, "lucid_single")}
+    pairs = _rows(folder, "lucid_pairs")
+    sides = [[_lucid_name(row, side) for row in pairs] for side in "12"]
+    speeds = [[float(row[f"speed{side}"]) for row in pairs] for side in "12"]
+    return _both(sides, speeds, single, lambda name: str(name[0]))
+
+
+def _lucid_name(row: Row, side: str) -> Name:
+    batch, amp = (int(row[key + side]) for key in ("batchsize", "amp"))
+    return row["model" + side], batch, amp
+
+
+def _lucid_profile(row: Row) -> list[float]:
+    util, bandwidth, memory = (float(row[key]) for key in ("gpu_util", "gmem_util", "gmem"))
+    batch, amp = float(row["batchsize"]), float(row["amp"])
+    return [util / 100, bandwidth / 100, np.log(memory), np.log(batch), amp, bandwidth / util]
+
+
+def gavel(folder: Path, gpu: str) -> Measured:
+    """Two training jobs on one card; what was not measured, or did not fit, is left out."""
+    pairs = [r for r in _rows(folder, "gavel_pairs") if r["gpu"] == gpu and r["feasible"] == "1"]
+    sides = [[(row[f"job{side}"],) for row in pairs] for side in "12"]
+    speeds = [[float(row[f"norm{side}"]) for row in pairs] for side in "12"]
+    alone = {(row[f"job{side}"],): float(row[f"solo{side}"]) for row in pairs for side in "12"}
+    single = {name: _gavel_profile(name[0], rate) for name, rate in alone.items()}
+    return _both(sides, speeds, single, lambda name: str(name[0]).partition(" (")[0])
+
+
+def _gavel_profile(job: str, rate: float) -> list[float]:
+    found = re.search(r"batch size (\d+)", job)
+    batch = float(found[1]) if found else 1.0
+    return [np.log(rate), np.log(batch), np.log(rate * batch)]
+
+
+def sm_share(folder: Path) -> Measured:
+    """An inference service at one SM share beside another that has the rest."""
+    rows = _rows(folder, "mps_sm_share_pairs")
+    alone = {
+        (row["model"], row["batch"], row["sm_percent"]): float(row["throughput"])
+        for row in _rows(folder, "mps_sm_share_solo")
+    }
+    mine = [(row["model"], row["bs"]) for row in rows]
+    other = [(row["co"], row["cobs"]) for row in rows]
+    profile = np.array([_share_profile(row, alone) for row in rows])
+    families = [[str(name[0]) for name in side] for side in (mine, other)]
+    return Measured(
+        mine,
+        other,
+        *families,
+        _common(profile),
+        np.column_stack([_which(one) for one in (mine, other, *families)]),
+        np.array([float(row["norm"]) for row in rows]),
+        [_pair(*names) for names in zip(mine, other, strict=True)],
+    )
+
+
+def _share_profile(row: Row, alone: Mapping[Name, float]) -> list[float]:
+    used = [float(row[key]) / 100 for key in ("sm", "mem", "l2", "co_mem", "co_l2")]
+    batches = [np.log(float(row[key])) for key in ("bs", "cobs")]
+    beside = alone[row["co"], row["cobs"], row["co_sm"]]
+    return [*used, *batches, np.log(float(row["solo_thr"])), np.log(beside)]
+
+
+def _both(
+    sides: Sequence[Sequence[Name]],
+    speeds: Sequence[Sequence[float]],
+    single: Mapping[Name, Sequence[float]],
+    family: Callable[[Name], str],
+) -> Measured:
+    first, second = sides
+    mine, other = [*first, *second], [*second, *first]
+    families = [[family(name) for name in side] for side in (mine, other)]
+    profile = np.array([[*single[a], *single[b]] for a, b in zip(mine, other, strict=True)])
+    return Measured(
+        mine,
+        other,
+        *families,
+        _common(profile),
+        np.column_stack([_which(one) for one in (mine, other, *families)]),
+        np.concatenate([np.array(one) for one in speeds]),
+        [_pair(*names) for names in zip(mine, other, strict=True)],
+    )
+
+
+def _pair(mine: Name, other: Name) -> str:
+    return " | ".join(sorted(str(name) for name in (mine, other)))
+
+
+def _which(names: Sequence[Any]) -> Floats:
+    """One column for each distinct name, 1 where it is that one."""
+    distinct = sorted(set(names))
+    return np.array([[name == one for one in distinct] for name in names], np.float64)
+
+
+def _common(profile: Floats) -> Floats:
+    """On one scale. Nothing of what is predicted is looked at."""
+    scaled: Floats = (profile - profile.mean(axis=0)) / profile.std(axis=0)
+    return scaled
+
+
+def _rows(folder: Path, name: str) -> list[dict[str, str]]:
+    suffix = "" if name.endswith("solo") else "_public"
+    path = folder / "interference" / f"{name}{suffix}.csv"
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
