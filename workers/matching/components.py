@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from workers.matching.market import Ints, Market, Slots, Solution
 
 Groups: TypeAlias = NDArray[np.int32]
+Pairs: TypeAlias = NDArray[np.bool_]
 
 # So many rows connect almost every class that is connected at all.
 SAMPLE: Final = 64
@@ -39,44 +40,38 @@ class Component:
 def split(market: Market) -> list[Component]:
     """The parts that no pair connects. Rows and classes without a pair are in none, unless there is
     but one part: then it is the whole."""
-    group = _groups(market)
+    rows, classes = market.worth.shape
+    group = np.arange(classes, dtype=np.int32)
+    _connect(group, _pairs(market, np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64)))
     alone = np.flatnonzero(group != _largest(group))
     if not (market.worth[:, alone] > 0).any():
-        return [Component(*map(np.arange, market.worth.shape))]
-    pairs = _pairs(market, np.arange(len(market.rows)))
-    has_pair = pairs.any(axis=1)
-    row_group = np.where(has_pair, group[pairs.argmax(axis=1)], -1)
+        return [Component(np.arange(rows), np.arange(classes))]
+    pairs = _pairs(market, np.arange(rows))
+    _connect(group, pairs)
+    first = pairs.argmax(axis=1)
+    row_group = np.where(pairs[np.arange(rows), first], group[first], -1)
     return [
         Component(np.flatnonzero(row_group == number), np.flatnonzero(group == number))
-        for number in np.unique(row_group[has_pair]).tolist()
+        for number in np.unique(row_group[row_group >= 0]).tolist()
     ]
 
 
-def _groups(market: Market) -> Groups:
-    """[classes] the same number for classes that rows connect, directly or by way of others."""
-    rows, classes = market.worth.shape
-    group = np.arange(classes, dtype=np.int32)
-    _connect(market, group, np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64))
-    alone = np.flatnonzero(group != _largest(group))
-    _connect(market, group, np.flatnonzero((market.worth[:, alone] > 0).any(axis=1)))
-    return group
-
-
-def _connect(market: Market, group: Groups, rows: Ints) -> None:
-    """Give all classes that one of `rows` may take the same number in `group`."""
-    pairs = _pairs(market, rows)
-    least = np.where(pairs, group, np.int32(len(group))).min(axis=1, initial=len(group))
-    most = np.where(pairs, group, np.int32(-1)).max(axis=1, initial=-1)
-    for open_ in pairs[least < most]:
-        numbers = np.unique(group[open_])
+def _connect(group: Groups, pairs: Pairs) -> None:
+    """Give all classes that one row may take the same number in `group`."""
+    if not pairs.size:
+        return
+    first = group[pairs.argmax(axis=1)]
+    others = (pairs & (group != first[:, None])).any(axis=1)
+    for row in pairs[others]:
+        numbers = np.unique(group[row])
         if len(numbers) > 1:
             group[np.isin(group, numbers)] = numbers[0]
 
 
-def _pairs(market: Market, rows: Ints) -> NDArray[np.bool_]:
+def _pairs(market: Market, rows: Ints) -> Pairs:
     """[rows, classes] what may be made, of GPUs and places that there are."""
     worth = market.worth if len(rows) == len(market.rows) else market.worth[rows]
-    pairs: NDArray[np.bool_] = (worth > 0) & (market.slots.capacity > 0)
+    pairs: Pairs = (worth > 0) & (market.slots.capacity > 0)
     pairs[market.rows[rows] == 0] = False
     return pairs
 
