@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +24,7 @@ Rows = npt.NDArray[np.float64]
 
 def p99(service: OnlineService, instances: Sequence[Series]) -> dict[str, Any]:
     """The mean p99 of the instances beside a guest and of those alone, moment by moment."""
+    instances = aligned(instances)
     latency = _stacked(instances, Signal.ONLINE_P99)
     beside = _stacked(instances, "sm_offline_percent") >= NEIGHBOUR_PERCENT
     slo = service.slo_p99_ms
@@ -40,12 +41,27 @@ def p99(service: OnlineService, instances: Sequence[Series]) -> dict[str, Any]:
 
 def load(instances: Sequence[Series]) -> dict[str, Any]:
     """The load of all instances together; a gap where one of them was not heard."""
+    instances = aligned(instances)
     total = _stacked(instances, Signal.ONLINE_QPS).sum(axis=0)
     return _common(instances) | {
         "series": [{"label": "Load", "values": _values(total), "fill": True}],
         "unit": "/s",
         "range": [0, None],
     }
+
+
+def aligned(instances: Sequence[Series]) -> Sequence[Series]:
+    """The moments that all of them have: a second may have passed between reading two of them."""
+    if len({tuple(one.times) for one in instances}) <= 1:
+        return instances
+    shared = set.intersection(*(set(one.times) for one in instances))
+    return [_only(one, shared) for one in instances]
+
+
+def _only(series: Series, times: Set[float]) -> Series:
+    rows = [row for row, time in enumerate(series.times) if time in times]
+    values = {name: [column[row] for row in rows] for name, column in series.values.items()}
+    return Series(series.period_s, [series.times[row] for row in rows], values)
 
 
 def _common(instances: Sequence[Series]) -> dict[str, Any]:
@@ -59,7 +75,7 @@ def _common(instances: Sequence[Series]) -> dict[str, Any]:
 
 
 def _stacked(instances: Sequence[Series], name: str) -> Rows:
-    """One row an instance; nan where it was not heard. All come from one ring of moments."""
+    """One row an instance, of the same moments; nan where it was not heard."""
     if not instances:
         return np.empty((0, 0))
     rows = [series.values[name] for series in instances]

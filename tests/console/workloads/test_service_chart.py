@@ -37,6 +37,13 @@ def test_the_load_is_a_sum_and_a_gap_where_an_instance_is_missing():
     assert chart["series"][0]["values"] == [150, None]
 
 
+def test_a_second_that_passed_between_two_instances_is_left_out():
+    first = instance([1, 1], [0, 0], [100, 110])
+    second = Series(1, [1.0, 2.0], instance([1, 1], [0, 0], [50, 60]).values)
+    chart = service_chart.load([first, second])
+    assert (chart["x"], chart["series"][0]["values"]) == ([1.0], [160])
+
+
 def test_a_service_without_samples_has_an_empty_chart_that_says_so():
     for chart in (service_chart.p99(SERVICE, []), service_chart.load([])):
         assert chart["x"] == []
