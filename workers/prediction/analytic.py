@@ -106,6 +106,14 @@ class Analytic:
         found = estimate(down, columns, domain.shares(share).astype(np.float32)[:, np.newaxis])
         return Scores(found.throughput.astype(np.float32), found.slowdown.astype(np.float32))
 
+    def score_pairs(
+        self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]
+    ) -> Scores:
+        """See `Predictor`."""
+        rows, columns = load_of(online, np.float32), load_of(jobs, np.float32)
+        found = estimate(rows, columns, domain.shares(share).astype(np.float32))
+        return Scores(found.throughput.astype(np.float32), found.slowdown.astype(np.float32))
+
     def judge(
         self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]
     ) -> Judgement:

@@ -17,7 +17,8 @@ Floats32: TypeAlias = NDArray[np.float32]
 @dataclass(frozen=True)
 class Scores:
     """Point estimates for every row with every column: the job's `throughput` as a fraction of
-    its speed alone, and the `slowdown` of the online side, 1 = none. Both float32 [rows, columns].
+    its speed alone, and the `slowdown` of the online side, 1 = none. Both float32 [rows, columns];
+    of pairs [n].
     """
 
     throughput: Floats32
@@ -59,6 +60,12 @@ class Predictor(Protocol):
         self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]
     ) -> Scores:
         """Every online side r with every job c; `share` and `gpu_model` go with the online side."""
+        ...
+
+    def score_pairs(
+        self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]
+    ) -> Scores:
+        """As `scores`, of pair n alone: online side n with job n, at share n on the card n."""
         ...
 
     def judge(

@@ -7,7 +7,7 @@ side's slow-down. Both begin at the analytic estimate; what was learnt is added 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,15 @@ class View:
         return tuple("; ".join(filter(None, pair)) for pair in sides)
 
 
+class Parts(NamedTuple):
+    """What each side gives by itself: to the student, and to the sum, [outputs, n]."""
+
+    rows: Floats32
+    columns: Floats32
+    left: Floats32
+    right: Floats32
+
+
 @dataclass(frozen=True)
 class Trained:
     """See `Predictor`. The student answers `scores`, the whole ensemble `judge`."""
@@ -79,18 +88,33 @@ class Trained:
         np.maximum(added[THROUGHPUT], 0.0, out=added[THROUGHPUT])
         return Scores(added[THROUGHPUT], added[SLOWDOWN])
 
+    def score_pairs(
+        self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]
+    ) -> Scores:
+        start = Analytic().score_pairs(online, jobs, share, gpu_model)
+        parts = self._parts(self.view.rows(online, share, gpu_model), self.view.columns(jobs))
+        added = self.student.pairs(parts.rows, parts.columns) + parts.left + parts.right
+        strange = self.view.strange_rows(online, gpu_model), self.view.jobs.strange(jobs)
+        added[:, _any(domain.flags(*strange))] = 0.0
+        throughput = np.maximum(start.throughput + added[THROUGHPUT], 0.0)
+        return Scores(throughput, start.slowdown * np.exp(added[SLOWDOWN]))
+
     def _added(self, rows: Floats, columns: Floats) -> Floats32:
         """What was learnt beyond the start, [outputs, rows, columns]."""
+        parts = self._parts(rows, columns)
+        added = self.student.table(parts.rows, parts.columns)
+        added += parts.left[:, :, np.newaxis]
+        added += parts.right[:, np.newaxis, :]
+        return added
+
+    def _parts(self, rows: Floats, columns: Floats) -> Parts:
         model, wide = self.model, rows.shape[1]
         centre, slope = model.additive.centre, model.additive.slope * model.lift
         left = (rows - centre[:wide]) @ slope[:wide] + model.lift * model.additive.intercept
         right = (columns - centre[wide:]) @ slope[wide:]
         scaled = (rows - model.centre[:wide]) * model.gain[:wide]
         across = (columns - model.centre[wide:]) * model.gain[wide:]
-        added = self.student.table(_narrow(scaled), _narrow(across))
-        added += _narrow(left.T)[:, :, np.newaxis]
-        added += _narrow(right.T)[:, np.newaxis, :]
-        return added
+        return Parts(_narrow(scaled), _narrow(across), _narrow(left.T), _narrow(right.T))
 
     def judge(
         self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]

@@ -24,7 +24,6 @@ import numpy as np
 from console.scheduling.limits import Limits
 from workers.prediction.predictor import Judgement, Predictor
 from workers.prediction.profiles import Floats, Ints, Profiles
-from workers.prediction.queueing import Tail
 from workers.reallocation.hardware import whole
 
 # A GPU has 40 to 140 SMs: a finer step would round to the same number of them. Our choice.
@@ -70,22 +69,22 @@ def best(
 ) -> Choice:
     """The share of each pair n: online side n with job n on the card n, at most `most_share[n]`.
 
-    `most_share` is percent, as `complement` gives it, and at least `LEAST`. One call of the
-    predictor with four times the pairs. Raises ValueError for a share below `LEAST`.
+    `most_share` is percent, as `complement` gives it, and at least `LEAST`. Four times the pairs
+    are scored, only what is chosen is judged. Raises ValueError for a share below `LEAST`.
     """
     if (most_share < LEAST).any():
         raise ValueError(f"no share can be chosen where online leaves less than {LEAST:g} %")
     levels = _levels(most_share, jobs.sm * 100.0, gpu_model)
     count, pairs = levels.shape
     every = np.tile(np.arange(pairs), count)
-    judged = predictor.judge(
+    scores = predictor.score_pairs(
         online.take(every), jobs.take(every), levels.ravel() / 100.0, gpu_model * count
     )
-    slowdown = judged.slowdown.reshape(count, pairs)
-    value = worth(judged.throughput.reshape(count, pairs), slowdown)
-    level = _level(value, slowdown)
-    chosen = level * pairs + np.arange(pairs)
-    return Choice(levels.ravel()[chosen], _take(judged, chosen))
+    throughput = scores.throughput.astype(np.float64).reshape(count, pairs)
+    slowdown = scores.slowdown.astype(np.float64).reshape(count, pairs)
+    level = _level(worth(throughput, slowdown), slowdown)
+    share = levels[level, np.arange(pairs)]
+    return Choice(share, predictor.judge(online, jobs, share / 100.0, gpu_model))
 
 
 def _levels(most: Floats, need: Floats, gpu_model: tuple[str, ...]) -> Floats:
@@ -106,25 +105,6 @@ def _level(value: Floats, slowdown: Floats) -> Ints:
     spared = 1.0 - slowdown[kind, pairs] / slowdown[first, pairs]
     level: Ints = np.where(spared >= PAYS, kind, first)
     return level
-
-
-def _take(judged: Judgement, at: Ints) -> Judgement:
-    """The pairs of these positions."""
-    return Judgement(
-        throughput=judged.throughput[at],
-        throughput_low=judged.throughput_low[at],
-        throughput_high=judged.throughput_high[at],
-        slowdown=judged.slowdown[at],
-        slowdown_low=judged.slowdown_low[at],
-        slowdown_high=judged.slowdown_high[at],
-        p99=Tail(*(end[at] for end in judged.p99)),
-        source=_pick(judged.source, at),
-        flags=_pick(judged.flags, at),
-    )
-
-
-def _pick(words: tuple[str, ...], at: Ints) -> tuple[str, ...]:
-    return tuple(words[one] for one in at.tolist())
 
 
 def target(limits: Limits, share_percent: float) -> Limits:

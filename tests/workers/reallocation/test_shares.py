@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.scheduling.limits import Limits
-from workers.prediction.predictor import Judgement
+from workers.prediction.predictor import Judgement, Scores
 from workers.prediction.profiles import Profiles
 from workers.prediction.queueing import Tail
 from workers.reallocation import hardware, shares
@@ -76,6 +76,9 @@ class Law:
 
     def __init__(self, throughput, slowdown):
         self._throughput, self._slowdown = throughput, slowdown
+
+    def score_pairs(self, online, jobs, share, gpu_model):
+        return Scores(self._throughput(share), self._slowdown(share))
 
     def judge(self, online, jobs, share, gpu_model):
         t, d = self._throughput(share), self._slowdown(share)
