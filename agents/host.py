@@ -186,6 +186,7 @@ class Host:
             witnesses=self._witnesses.of_gpu,
             services=self._service_names,
             keep=self._keep,
+            looks=lambda: self._daemons.looks,
         )
 
     def _service_names(self, index: int) -> list[str]:

@@ -5,6 +5,7 @@ The file lists GPU UUIDs, one a line; an empty one, as `touch` makes it, means t
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ class Switch:
 def read(state_dir: Path) -> Switch:
     """What cannot be read is off: the file was put there to stop something."""
     try:
+        os.stat(f"{state_dir}/{FILE_NAME}")  # noqa: PTH116  once a second, and hardly ever there
         lines = (state_dir / FILE_NAME).read_text().split()
     except FileNotFoundError:
         return Switch()

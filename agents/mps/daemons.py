@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 from agents.containment import Containment
@@ -21,7 +23,13 @@ class Daemons:
     """By the UUID of the GPU; a GPU whose daemon is not there is watched until it comes."""
 
     def __init__(self, controls: Iterable[Control]) -> None:
-        self._watchers = {control.place.gpu_uuid: Watcher(Watch(control)) for control in controls}
+        # Of all of them, in no particular unit.
+        self.looks = 0
+        self._quiet_until = -math.inf
+        self._watchers = {
+            control.place.gpu_uuid: Watcher(Watch(control), looked=self._note_look)
+            for control in controls
+        }
         self._folders = {
             uuid: str(watcher.watch.control.place.control_log.parent)
             for uuid, watcher in self._watchers.items()
@@ -40,6 +48,8 @@ class Daemons:
         merely time to ask, one daemon is asked and the next waits for the next ring: the
         programs of all of them at once would keep the cores from others."""
         changed, is_asked = self._changes.take(self._logs), False
+        if not changed and time.monotonic() < self._quiet_until:
+            return
         for uuid, watcher in self._watchers.items():
             has_changed = self._folders[uuid] in changed
             is_turn = not is_asked and watcher.is_to_ask()
@@ -47,6 +57,14 @@ class Daemons:
             if has_changed or is_turn or watcher.has_more:
                 with self._contained:
                     watcher.ring(changed=has_changed, ask=is_turn)
+        self._quiet_until = min(
+            (watcher.quiet_until() for watcher in self._watchers.values()), default=math.inf
+        )
+
+    def _note_look(self) -> None:
+        """On the thread of a watcher."""
+        self.looks += 1
+        self._quiet_until = -math.inf
 
     def stop(self) -> None:
         """Ends the watching; the daemons stay as they are."""

@@ -100,10 +100,11 @@ class NodeMps:
         services: Callable[[int], Sequence[str]] = lambda _index: (),
         keep: Keep | None = None,
         wall: Callable[[], float] = time.time,
+        looks: Callable[[], object] = object,
     ) -> None:
         """`snapshot` is of the GPU with this UUID; cards, `witnesses` and the names of online
         `services` by their index. Of a card that is not among them MPS says nothing. Without
-        `keep` nothing survives this agent."""
+        `keep` nothing survives this agent. As long as `looks` is the same no snapshot is new."""
         self._cards, self._snapshot = dict(cards), snapshot
         self._job_uid, self._witnesses, self._wall = job_uid, witnesses, wall
         self._services, self._keep = services, keep
@@ -111,6 +112,7 @@ class NodeMps:
         self._rests: dict[int, Rest] = {}
         self._listed: dict[int, Listed] = {}
         self.wardens = {index: self._warden(card, hands) for index, card in self._cards.items()}
+        self._looks, self._calm_since = looks, object()
 
     def terms(self, index: int, reading: GpuReading | None, around: Around, now: float) -> Terms:
         card = self._cards.get(index)
@@ -163,17 +165,23 @@ class NodeMps:
         )
         facts = facts_of(card, reading, is_there)
         told = warden.look(facts, mps, guests, now, self._wall())
+        self._calm_since = object()
         if self._keep is not None:
             self._keep.save(card.uuid, warden.memory)
         return told
 
     def urgent(self) -> Sequence[int]:
-        return [
-            index
-            for index, seen in self._seen.items()
-            if self._snapshot(self._cards[index].uuid).state is not seen.state
-            or self.wardens[index].is_recovering
-        ]
+        looks = self._looks()
+        if looks == self._calm_since:
+            return ()
+        found = [index for index in self._seen if self._is_urgent(index)]
+        if not found:
+            self._calm_since = looks
+        return found
+
+    def _is_urgent(self, index: int) -> bool:
+        state = self._snapshot(self._cards[index].uuid).state
+        return state is not self._seen[index].state or self.wardens[index].is_recovering
 
     def news(self, index: int) -> tuple[dict[str, Any], ...]:
         if index not in self.wardens:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import queue
 import threading
 import time
@@ -131,16 +132,20 @@ def uid_of(pid: int) -> int | None:
 class Watcher:
     """The thread around a `Watch`. It ends with the process and holds nothing up."""
 
-    def __init__(self, watch: Watch, clock: Callable[[], float] = time.monotonic) -> None:
-        self.watch, self._clock = watch, clock
+    def __init__(
+        self,
+        watch: Watch,
+        clock: Callable[[], float] = time.monotonic,
+        looked: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`looked` is called by the thread after each look."""
+        self.watch, self._clock, self._looked = watch, clock, looked
         self._errands: queue.Queue[Callable[[Watch], None] | None] = queue.Queue(MAX_ERRANDS)
         self._complaints = Complaints()
         self._contained = Containment(f"mps {watch.control.place.gpu_uuid}")
         # Whether a look at the logs is due, or waits until the thread has time for it.
         self._changed = True
         self._is_at_work = False
-        # When it is time to ask the daemon, by the snapshot that says so.
-        self._due: tuple[Snapshot, float] | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"mps {watch.control.place.gpu_uuid}", daemon=True
         )
@@ -163,10 +168,16 @@ class Watcher:
 
     def is_to_ask(self) -> bool:
         """Whether it is time to ask the daemon, and the thread has time for it."""
+        return self._clock() >= self._ask_at() and self._is_free()
+
+    def quiet_until(self) -> float:
+        """Before that nothing is to be done here unless a log changes, or the thread looks by
+        itself (monotonic seconds)."""
+        return self._ask_at() if self._is_free() and not self.has_more else -math.inf
+
+    def _ask_at(self) -> float:
         seen = self.watch.snapshot
-        if self._due is None or self._due[0] is not seen:
-            self._due = seen, health.ask_at(seen, seen.account)
-        return self._clock() >= self._due[1] and self._is_free()
+        return health.ask_at(seen, seen.account)
 
     def _is_free(self) -> bool:
         return not self._is_at_work and self._errands.empty()
@@ -209,6 +220,7 @@ class Watcher:
             with self._contained:
                 self.watch.look(self._clock())
             self._is_at_work = False
+            self._looked()
             errand = self._errands.get()
         self.watch.close()
 

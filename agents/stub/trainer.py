@@ -65,9 +65,9 @@ def main() -> int:
         time.sleep(step_s)
         training = training.step(step_work_s, step_s / (time.monotonic() - began))
         training = training.save() if training.save_is_due else training
-        tell(training)
+        tell(training, step_s)
     training = training.save()
-    tell(training)
+    tell(training, step_s)
     say(f"saved at {training.done_s:.0f}, {'stopped' if stop.raised else 'finished'}")
     return 0
 
@@ -78,7 +78,7 @@ def begin() -> Training:
     return Training(float(os.environ.get("MUXFLOW_WORK_S", "60")), resume_s, resume_s)
 
 
-def tell(training: Training) -> None:
+def tell(training: Training, step_s: float) -> None:
     """To the agent, in the file that it named."""
     target = os.environ.get("MUXFLOW_PROGRESS")
     if target is None:
@@ -88,6 +88,7 @@ def tell(training: Training) -> None:
         "saved_work_s": training.saved_s,
         "progress": training.done_s / training.work_s,
         "throughput": training.throughput,
+        "step_s": step_s / training.throughput if training.throughput else None,
     }
     fresh = Path(f"{target}.new")
     fresh.write_text(json.dumps(told))
