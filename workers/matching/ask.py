@@ -12,10 +12,12 @@ from uuid import UUID
 
 import msgspec
 
+from console.figures import size
 from console.scheduling.plan import Code, Kind, Verdict
 from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
 from workers.matching import explain
 from workers.matching.decide import decide
+from workers.matching.weights import LEAST_THROUGHPUT
 from workers.prediction.predictor import Predictor
 
 NO_GPU: Final = "No round looks at that GPU: it does not share, not even in shadow mode."
@@ -48,10 +50,36 @@ def _alone(snapshot: Snapshot, predictor: Predictor, job: JobFacts, gpu: GpuFact
     of_job = next(one for one in verdicts if one.job_id == job.id)
     if of_job.kind is Kind.PLACE:
         said = of_job.why.removesuffix(explain.NO_OTHER).strip()
+        said = said.replace("Runs at", "It would run at", 1)
         return msgspec.structs.replace(of_job, why=said, gpu_price=None)
     of_gpu = next((one for one in verdicts if one.gpu_id == gpu.id), of_job)
     nearer = of_gpu if of_job.code is Code.NO_GPUS else of_job
-    return msgspec.structs.replace(nearer, kind=Kind.WAIT, job_id=job.id, gpu_id=gpu.id)
+    said = _of_one(nearer, job, gpu)
+    return msgspec.structs.replace(nearer, kind=Kind.WAIT, why=said, job_id=job.id, gpu_id=gpu.id)
+
+
+def _of_one(told: Verdict, job: JobFacts, gpu: GpuFacts) -> str:
+    """What is told of all GPUs, as it reads of this one; what would change it stays."""
+    barriers = {
+        Code.POOL: f"It may run in {', '.join(job.pools)}; this GPU is in pool {gpu.pool}.",
+        Code.MODEL: f"It may run on {', '.join(job.gpu_models)}; this GPU is a {gpu.model}.",
+        Code.LABELS: f"This GPU does not carry {', '.join(sorted(job.labels - gpu.labels))}.",
+        Code.CONSERVATIVE: "This GPU serves tier 1, and the job has not been measured yet.",
+        Code.UNPROVEN: f"Beside tier {gpu.tier} its policy takes only jobs that are proven.",
+        Code.MEMORY: f"It needs {size(job.use.memory_bytes)} of GPU memory, more than this GPU has"
+        " for offline work.",
+        Code.HOST_CPU: "It needs more cores than its node has left for this GPU.",
+        Code.HOST_MEMORY: "It needs more host memory than its node has left for this GPU.",
+        Code.AVOID: "It was taken off this GPU not long ago.",
+        Code.HELD: "This GPU is kept free for another job, which is moved here.",
+        Code.SLOWDOWN: "It would slow online by more than the policy allows.",
+        Code.WORTHLESS: f"It would run below {explain.percent(LEAST_THROUGHPUT)} of its speed"
+        " alone, or harm online more than that is worth.",
+    }
+    if told.code not in barriers or told.job_id is None:
+        return told.why
+    of_all = explain.job_barrier(told.code, job, 1)
+    return f"{barriers[told.code]} {told.why.removeprefix(of_all)}".strip()
 
 
 def _guest(snapshot: Snapshot, job: JobFacts, gpu: GpuFacts) -> str:

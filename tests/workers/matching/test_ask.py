@@ -23,7 +23,7 @@ def test_a_pair_that_could_be_made_is_predicted():
     told = asked(a_snapshot([GPU, a_gpu(2)], [JOB, a_job(2)]))
     assert (told.kind, told.job_id, told.gpu_id) == (Kind.PLACE, JOB.id, GPU.id)
     assert told.throughput_low <= told.throughput <= told.throughput_high
-    assert told.why.startswith("Runs at")
+    assert told.why.startswith("It would run at")
     assert "No other job" not in told.why
 
 
@@ -44,6 +44,7 @@ def test_what_keeps_a_job_off_a_gpu_is_named(gpu, job, code):
     told = asked(a_snapshot([gpu], [job]), job, gpu)
     assert (told.kind, told.code) == (Kind.WAIT, code)
     assert told.why
+    assert "open GPUs" not in told.why, "it is asked of one"
 
 
 def test_a_gpu_that_it_was_taken_off_is_avoided():
