@@ -12,7 +12,6 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Min, QuerySet
-from django.utils import timezone
 
 from console import doorbell
 from console.accounts.models import User
@@ -24,6 +23,7 @@ from console.predictor.schedule import Cause, Facts
 from console.runs import services as runs
 from console.runs.models import Run
 
+Clock = Callable[[], datetime]
 # Fraction done and a sentence; False: stop.
 Progress = Callable[[float, str], bool]
 
@@ -111,50 +111,55 @@ def begin_when_due(now: datetime) -> Run | None:
 # --- do -----------------------------------------------------------------------------------
 
 
-def perform_waiting(holder: str, now: datetime, train: Train) -> None:
+def perform_waiting(holder: str, clock: Clock, train: Train) -> None:
     """Do what was asked for and nobody does: its bell was lost, or its worker died."""
     for run_id in runs.waiting(KIND):
-        perform(run_id, holder, now, train)
+        perform(run_id, holder, clock, train)
 
 
-def perform(run_id: UUID, holder: str, now: datetime, train: Train) -> None:
-    """Do the run, unless it is over or another worker's."""
-    run = runs.claim(run_id, holder, now)
+def perform(run_id: UUID, holder: str, clock: Clock, train: Train) -> None:
+    """Do the run, unless it is over or another worker's. Time passes while it goes on."""
+    run = runs.claim(run_id, holder, clock())
     if run is None:
         return
     try:
-        _learn(run, now, train)
+        result = _learn(run, clock, train)
+        runs.succeed(run, result, clock())
     except Stopped:
-        runs.stopped(run, now)
+        runs.stopped(run, clock())
     except (CannotTrain, MuxFlowError) as error:
-        runs.fail(run, str(error), now)
+        runs.fail(run, str(error), clock())
 
 
-def _learn(run: Run, now: datetime, train: Train) -> None:
-    against = registry.active_data()
+def _learn(run: Run, clock: Clock, train: Train) -> dict[str, Any]:
+    began_at, against = clock(), registry.active_data()
+    lesson = _lesson(against[1] if against else None)
+    learnt = train(lesson, partial(_tell, run, clock))
+    if not runs.progress(run, 1.0, "Comparing"):
+        raise Stopped
+    version = registry.add(
+        learnt.data,
+        learnt.report,
+        origin=PredictorVersion.Origin.OBSERVED,
+        simulated=lesson.simulated,
+        now=began_at,  # what is observed from here on is new to it
+        run=run,
+    )
+    verdict = registry.judge(version, against[0] if against else None, clock())
+    return {"version": version.number, "promoted": verdict.promote, "why": verdict.why}
+
+
+def _lesson(active: bytes | None) -> Lesson:
     rows = lesson_rows().order_by("pk")
     first = rows.first()
     if first is None:
         raise Invalid("There are no observations to learn from.")
-    lesson = Lesson(
-        exchange.text(rows.iterator()), first.simulated, _seed(), against[1] if against else None
-    )
-    learnt = train(lesson, partial(_tell, run))
-    if not runs.progress(run, 1.0, "Comparing"):
-        raise Stopped
-    origin = PredictorVersion.Origin.OBSERVED
-    version = registry.add(
-        learnt.data, learnt.report, origin=origin, simulated=lesson.simulated, now=now, run=run
-    )
-    verdict = registry.judge(version, against[0] if against else None, now)
-    runs.succeed(
-        run, {"version": version.number, "promoted": verdict.promote, "why": verdict.why}, now
-    )
+    return Lesson(exchange.text(rows.iterator()), first.simulated, _seed(), active)
 
 
-def _tell(run: Run, part: float, said: str) -> bool:
+def _tell(run: Run, clock: Clock, part: float, said: str) -> bool:
     """False when it is to stop. A training may take longer than the lease of its run."""
-    runs.keep(run, timezone.now())
+    runs.keep(run, clock())
     return runs.progress(run, part, said)
 
 

@@ -32,6 +32,6 @@ def watch_predictor() -> None:
 def run_training(run_id: str = "") -> None:
     """Without an id: whatever a lost bell or a dead worker left behind."""
     if run_id:
-        training.perform(UUID(run_id), holder(), timezone.now(), schooling.train)
+        training.perform(UUID(run_id), holder(), timezone.now, schooling.train)
     else:
-        training.perform_waiting(holder(), timezone.now(), schooling.train)
+        training.perform_waiting(holder(), timezone.now, schooling.train)

@@ -48,7 +48,7 @@ class Trainer:
 
 
 def perform(run: Run, train) -> Run:
-    training.perform(run.pk, "worker-1", NOW, train)
+    training.perform(run.pk, "worker-1", lambda: NOW, train)
     return Run.objects.get(pk=run.pk)
 
 
@@ -148,11 +148,22 @@ def test_a_cancelled_training_stops_and_adds_nothing(engineer):
     assert not PredictorVersion.objects.exists()
 
 
+def test_the_next_period_begins_when_a_training_ends(engineer):
+    a_trainer()
+    observations()
+    times = iter(NOW + timedelta(minutes=minute) for minute in range(0, 600, 20))
+    run = training.start(Cause.PERSON, engineer, NOW)
+    training.perform(run.pk, "worker-1", lambda: next(times), Trainer())
+    run.refresh_from_db()
+    assert training.facts().since == run.finished_at > NOW + timedelta(minutes=40)
+    assert PredictorVersion.objects.get().made_at < run.finished_at
+
+
 def test_a_lost_bell_is_found_by_the_sweep(engineer):
     a_trainer()
     observations()
     training.start(Cause.PERSON, engineer, NOW)
-    training.perform_waiting("worker-1", NOW, Trainer())
+    training.perform_waiting("worker-1", lambda: NOW, Trainer())
     assert registry.active_number() == 1
 
 
