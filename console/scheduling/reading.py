@@ -274,6 +274,11 @@ def online_use(profile: Use, sample: LiveGpu | None, shared: bool) -> Use:
     return replace(
         profile,
         sm_percent=sample.sm_online_percent,
+        occupancy_percent=(
+            None
+            if profile.occupancy_percent is None
+            else min(100.0, profile.occupancy_percent * load)
+        ),
         util_percent=min(100.0, profile.util_percent * load) if util is None else util,
         bandwidth_percent=(
             min(100.0, profile.bandwidth_percent * load) if bandwidth is None else bandwidth
