@@ -11,7 +11,7 @@ from console.figures import NBSP, quantity, size, span
 from console.scheduling.plan import Code
 from console.scheduling.snapshot import GpuFacts, JobFacts
 from workers.matching.columns import Floats
-from workers.matching.weights import LEAST_THROUGHPUT
+from workers.matching.weights import LEAST_THROUGHPUT, AnyFloats
 from workers.prediction.predictor import Judgement
 
 NO_JOBS: Final = "No job waits that it could take."
@@ -28,7 +28,7 @@ def percent(part: float) -> str:
     return _PERCENT[min(1_000, max(0, round(part * 100)))]
 
 
-def percents(parts: Floats) -> list[str]:
+def percents(parts: AnyFloats) -> list[str]:
     """A column of them."""
     whole = np.rint(np.clip(np.nan_to_num(parts), 0.0, 10.0) * 100.0).astype(np.int64)
     return [_PERCENT[one] for one in whole.tolist()]
@@ -59,17 +59,17 @@ def pairs(share_percent: Floats, judged: Judgement) -> list[str]:
     ]
 
 
-def runner_up(name: str, throughput: float, loss: float) -> str:
+def runner_up(name: str, throughput: str, loss: float) -> str:
     cost = f"{loss:.2f} GPUs less in all" if loss >= 0.005 else "worth as much in all"
-    return f"Next best there: {name} (≈ {percent(throughput)}), {cost}."
+    return f"Next best there: {name} (≈ {throughput}), {cost}."
 
 
 def fixed(why: str) -> str:
     return f"Not moved: {why}."
 
 
-def kept(least_gain: float) -> str:
-    return f"No move would gain ≈ {percent(least_gain)} and pay back its restart."
+def kept(least_gain: str) -> str:
+    return f"No move would gain ≈ {least_gain} and pay back its restart."
 
 
 def moved(names: tuple[str, str], now: float, there: float, pays_back_s: float | None) -> str:

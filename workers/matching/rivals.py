@@ -55,7 +55,7 @@ def _note(matched: Matched, row: Ints, job_class: Ints, at: Ints, found: Rivals)
     gain[every, job_class] = _NEVER
     other = gain.argmax(axis=1)
     theirs = gain[every, other].astype(np.int64)
-    speed = problem.throughput(row, other).tolist()
+    speed = explain.percents(problem.throughput(row, other))
     examples = problem.classes.examples
     lost = ((own - np.maximum(theirs, 0)) / SCALE).tolist()
     price = (np.maximum(own, 0) / SCALE).tolist()

@@ -11,7 +11,6 @@ import numpy as np
 
 from console.scheduling.plan import Code, Kind, Move, Placing, Verdict
 from workers.matching import explain
-from workers.matching.columns import Ints
 from workers.matching.dealing import Pairs
 from workers.matching.judging import choose
 from workers.matching.matched import Matched
@@ -162,31 +161,27 @@ class Story:
             yield self._pair(Kind.PLACE, Code.BEST, said, seat, job, one, others, at, worth)
 
     def _stays(self) -> Iterator[Verdict]:
-        """Running jobs that stay where they are, whether or not they might have moved."""
+        """Running jobs that stay where they are, whether or not they might have moved.
+
+        Who else would like to have the GPU is left for those who ask (`ask.why`): there are as many
+        of these as there are GPUs, in every round.
+        """
         guests, field = self.problem.guests, self.problem.field
         moved = set(self.deal.moved.tolist())
         kept = np.array([at for at in range(len(field.guests)) if at not in moved], np.int64)
-        others = self._others_of(kept)
         trimmed = set(self.matched.trimmed.tolist())
-        gains, worths = guests.least_gain.tolist(), guests.worth.tolist()
-        for place, at in enumerate(kept.tolist()):
-            guest, one = field.guests[at], guests.judged[at]
-            stays = explain.TRIMMED if at in trimmed else guest.stays
-            code = Code.FIXED if stays else Code.KEPT
-            why = explain.fixed(stays) if stays else explain.kept(gains[at])
-            said = f"{one.said} {why}"
+        gains = explain.percents(guests.least_gain)
+        worths = guests.worth.tolist()
+        nobody = Rivals([""], [None], [None], [""])
+        for at in kept.tolist():
+            one = guests.judged[at]
+            stays = explain.TRIMMED if at in trimmed else field.guests[at].stays
+            code, why = Code.KEPT, explain.kept(gains[at])
+            if stays:
+                code, why = Code.FIXED, explain.fixed(stays)
             seat, job = int(guests.seat[at]), int(guests.job[at])
-            worth = worths[at]
-            yield self._pair(Kind.KEEP, code, said, seat, job, one, others, place, worth)
-
-    def _others_of(self, guests: Ints) -> Rivals:
-        """Of running jobs; nothing of those that were pinned to their GPUs."""
-        row = self.problem.row_of[self.problem.guests.seat[guests]]
-        row[np.isin(guests, self.matched.pinned)] = -1
-        own = np.full(len(guests), -1)
-        movable = guests < self.problem.field.moving
-        own[movable] = self.problem.own_class[guests[movable]]
-        return rivals(self.matched, row, own)
+            said = f"{one.said} {why}"
+            yield self._pair(Kind.KEEP, code, said, seat, job, one, nobody, 0, worths[at])
 
     def _moves(self) -> Iterator[Verdict]:
         guests = self.deal.moved
