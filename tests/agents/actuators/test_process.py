@@ -69,6 +69,7 @@ def test_a_stopped_job_saves_its_work_and_leaves_its_status(runtime, tmp_path):
     assert facts.exit_code == 0
     assert facts.unsaved_work_s == 0
     assert facts.work_done_s > PLACEMENT.resume_work_s
+    assert facts.step_s > 0, "how long a step of it takes is told to who measures it"
     assert told(tmp_path, "exit.json")["code"] == 0
 
 
