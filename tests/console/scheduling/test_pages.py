@@ -61,7 +61,7 @@ def test_a_failed_round_says_why(reader):
     ("show", "job", "words"),
     [
         ("placed", "lands", "No other job could run there"),
-        ("kept", "runs", "of its speed alone here"),
+        ("kept", "runs", "it has only just started"),
         ("waiting", "waits", "no open GPU has that"),
     ],
 )
