@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
+import logging
 import os
 import selectors
 import subprocess
@@ -21,6 +22,8 @@ from typing import IO, Final
 
 from console.predictor.training import CannotTrain, Learnt, Lesson, Progress, Stopped
 from console.predictor.watching import Trainer
+
+log = logging.getLogger(__name__)
 
 LOW_PRIORITY: Final = ("nice", "-n", "5")
 # How often a silent child's run is looked at: it may have been cancelled.
@@ -41,6 +44,13 @@ def trainer() -> Trainer:
 
 def train(lesson: Lesson, progress: Progress) -> Learnt:
     """Blocks until the child is done. Raises Stopped, and CannotTrain with the child's reason."""
+    try:
+        return _train(lesson, progress)
+    except (OSError, ValueError) as error:
+        raise CannotTrain(f"The training could not be done here: {error}") from error
+
+
+def _train(lesson: Lesson, progress: Progress) -> Learnt:
     with tempfile.TemporaryDirectory(prefix="muxflow-training-") as scratch:
         folder = Path(scratch)
         command = _command(lesson, folder)
@@ -62,7 +72,7 @@ def train(lesson: Lesson, progress: Progress) -> Learnt:
 def _command(lesson: Lesson, folder: Path) -> list[str]:
     (folder / "observations.csv").write_text(lesson.csv)
     against = []
-    if lesson.active is not None:
+    if lesson.active is not None and _fits(lesson.active):
         (folder / "active.npz").write_bytes(lesson.active)
         against = ["--against", str(folder / "active.npz")]
     return [
@@ -73,6 +83,18 @@ def _command(lesson: Lesson, folder: Path) -> list[str]:
         *(["--simulated"] if lesson.simulated else []),
         *against,
     ]
+
+
+def _fits(active: bytes) -> bool:
+    """Whether this release can use the version in force: one of another cannot be compared."""
+    from workers.prediction import artifact  # beat, which names this module's tasks, needs none
+
+    try:
+        artifact.load(active)
+    except ValueError as error:
+        log.warning("The version in force cannot be compared with: %s", error)
+        return False
+    return True
 
 
 def _start(command: list[str], errors: IO[str]) -> subprocess.Popen[bytes]:

@@ -26,7 +26,6 @@ from console.runs.models import Run
 log = logging.getLogger(__name__)
 
 BY_ITSELF: Final = system("predictor")
-ESTIMATE: Final = "the analytic estimate"
 # Older ones keep their report and lose their weights.
 KEPT_WITH_DATA: Final = 20
 
@@ -58,7 +57,7 @@ def active_data() -> tuple[int, bytes] | None:
 
 
 def name_of(version: PredictorVersion | None) -> str:
-    return f"version {version.number}" if version else ESTIMATE
+    return f"version {version.number}" if version else promotion.ESTIMATE
 
 
 def learning() -> Learning:
@@ -134,7 +133,7 @@ def judge(version: PredictorVersion, against: int | None, now: datetime) -> prom
 
 
 def _word(number: int | None) -> str:
-    return f"version {number}" if number else ESTIMATE
+    return f"version {number}" if number else promotion.ESTIMATE
 
 
 @transaction.atomic

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,8 @@ from django.db.models import QuerySet
 from console.announce import announce
 from console.predictor import drift, exchange, observing, registry, training
 from console.predictor.models import DriftSample, Learning, PairObservation, PredictorVersion
+
+log = logging.getLogger(__name__)
 
 # Samples kept of one version.
 KEPT: Final = 500
@@ -33,7 +36,8 @@ class Trainer:
     missing: str
 
 
-# The file of a version (None: the analytic estimate) and observations as CSV.
+# The file of a version (None: the analytic estimate) and observations as CSV. Raises ValueError
+# for a file that does not fit this release.
 Measure = Callable[[bytes | None, str], Error]
 
 
@@ -72,7 +76,11 @@ def _sample(
     version: PredictorVersion | None, rows: list[PairObservation], measure: Measure, now: datetime
 ) -> None:
     found = registry.active_data() if version else None
-    error = measure(found[1] if found else None, exchange.text(rows))
+    try:
+        error = measure(found[1] if found else None, exchange.text(rows))
+    except ValueError as why:
+        log.warning("How well %s does is not known: %s", registry.name_of(version), why)
+        return
     DriftSample.objects.create(
         at=now,
         version=version,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -65,7 +66,22 @@ def test_a_silent_child_is_stopped_with_its_run(child, monkeypatch):
     assert time.monotonic() - began_s < 20.0
 
 
-def test_the_command_names_what_it_learns_from(tmp_path):
+def test_a_worker_without_room_says_so(monkeypatch):
+    def no_room(**_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", no_room)
+    with pytest.raises(CannotTrain, match="No space left on device"):
+        schooling.train(LESSON, lambda part, said: True)
+
+
+def test_a_version_of_another_release_is_left_out_of_the_comparison(tmp_path):
+    command = schooling._command(Lesson("a,b\n", True, 3, b"older"), tmp_path)
+    assert "--against" not in command
+
+
+def test_the_command_names_what_it_learns_from(tmp_path, monkeypatch):
+    monkeypatch.setattr(schooling, "_fits", lambda active: True)
     command = schooling._command(Lesson("a,b\n", True, 3, b"active"), tmp_path)
     assert "--simulated" in command
     assert Path(command[command.index("--against") + 1]).read_bytes() == b"active"

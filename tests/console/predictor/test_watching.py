@@ -54,6 +54,17 @@ def test_without_a_version_the_estimate_is_measured():
     assert not has_drifted()
 
 
+def test_a_version_of_another_release_is_not_measured_and_learning_goes_on():
+    def refuses(data: bytes | None, csv: str) -> Error:
+        raise ValueError("made for another release")
+
+    in_force(a_version())
+    observations(400, at=NOW + timedelta(minutes=1))
+    watching.watch(NOW + timedelta(hours=7), refuses, CAN)
+    assert not DriftSample.objects.exists()
+    assert Run.objects.get().arguments == {"cause": "schedule"}
+
+
 def test_nothing_new_is_not_measured_again():
     observations(400)
     for _ in range(2):
