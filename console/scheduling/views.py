@@ -29,6 +29,12 @@ WHY_LIFT = (
     ("It was not its fault", "It was not its fault"),
     ("Trial", "Trial"),
 )
+STATES = [
+    ("", "All"),
+    (Round.State.DONE.value, "Decided"),
+    (Round.State.SKIPPED.value, "Skipped"),
+    (Round.State.FAILED.value, "Failed"),
+]
 KINDS = [("", "All"), *((kind.value, kind.label) for kind in Round.Kind)]
 
 
@@ -42,6 +48,8 @@ def rounds(request: SreRequest) -> HttpResponse:
         "table": RoundTable(request, found.qs),
         "kind": kind if kind in Round.Kind.values else "",
         "kinds": KINDS,
+        "state": request.GET.get("state", ""),
+        "states": STATES,
         "charts": queries.charts(kind if kind in Round.Kind.values else ""),
         "last": last,
         "took_s": queries.took_s(last) if last else None,

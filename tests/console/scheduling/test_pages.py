@@ -47,6 +47,15 @@ def test_the_list_says_what_each_round_did(reader, decided):
     assert "Proven optimal" in text
 
 
+def test_skipped_calls_stand_in_the_list_with_their_reason(reader, decided):
+    Round.objects.create(
+        kind="enforce", state="SKIPPED", started_at=NOW, skipped_why="It was late."
+    )
+    text = page(reader, "/rounds/?state=SKIPPED")
+    assert "It was late." in text
+    assert "Proven optimal" not in text.split("<tbody")[1]
+
+
 def test_a_result_without_proof_is_not_called_optimal(reader, decided):
     Round.objects.update(upper_bound=decided.upper_bound + 0.01)
     assert "Not proven" in page(reader, "/rounds/")
