@@ -62,7 +62,7 @@ def decide(
 
     A running job whose GPU changes is a move, one that waits and gets a free GPU a placing; a
     running job is never left without a GPU. `last` is what the round before has left, and takes
-    what this one leaves; without it everything is worked out anew, with the same result. When
+    what this one leaves; without it everything is worked out anew, for a plan as good. When
     `budget_s` is spent before the best plan is proven, what runs stays and nothing else is done.
     """
     memory = Memory() if last is None else last
