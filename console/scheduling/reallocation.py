@@ -45,7 +45,12 @@ def reallocate(now: datetime, renew: Renew) -> int:
     snapshot = reading.running(heard, now)
     before = {pk: _limits(one) for pk, one in placements.items()}
     renewed = renew(snapshot, before)
-    changed = sum(_write(placements[pk], before[pk], one, now) for pk, one in renewed.items())
+    changed = sum(
+        _write(placements[pk], before[pk], one, now)
+        for pk, one in renewed.items()
+        if one.limits != before[pk]
+    )
+    _say(placements, renewed)
     _propose(placements, renewed, dict(snapshot.restarts_left), now)
     return changed
 
@@ -58,10 +63,8 @@ def _limits(placement: Placement) -> Limits:
 
 @transaction.atomic
 def _write(placement: Placement, before: Limits, renewed: Renewed, now: datetime) -> bool:
-    """Whether the node is told anything new."""
+    """Whether the node is told: not when somebody else changed the limits meanwhile."""
     after = renewed.limits
-    if after == before and placement.pending_why == renewed.pending_why:
-        return False
     same = Placement.objects.filter(
         pk=placement.pk,
         state__in=_RUNNING,
@@ -69,16 +72,24 @@ def _write(placement: Placement, before: Limits, renewed: Renewed, now: datetime
         duty_percent=before.duty,
     )
     waits = after.started is not None and after.started != after.desired
-    updated = same.update(
+    if not same.update(
         sm_share_percent=after.desired,
         duty_percent=after.duty,
         pending_sm_share_percent=after.desired if waits else None,
-        pending_why=renewed.pending_why,
-    )
-    if not updated or after == before:
+    ):
         return False
     nodes.touch([placement.gpu.node_id], now)
     return True
+
+
+def _say(placements: Mapping[UUID, Placement], renewed: Mapping[UUID, Renewed]) -> None:
+    """What waits, and why: words that change each time, and tell no node anything."""
+    said = []
+    for pk, one in renewed.items():
+        if placements[pk].pending_why != one.pending_why:
+            placements[pk].pending_why = one.pending_why
+            said.append(placements[pk])
+    Placement.objects.bulk_update(said, ["pending_why"], batch_size=500)
 
 
 def _propose(
