@@ -21,12 +21,14 @@ GONE: Final = frozenset({Condition.EXITED, Condition.VANISHED, Condition.NEVER_R
 
 @dataclass(slots=True)
 class Guest:
-    """One placement that has not ended. `gone_at`: when it was first seen gone (monotonic)."""
+    """One placement that has not ended. `gone_at`: when it was first seen gone (monotonic).
+    `frozen`: by a decision that was told; `held`: at once, before there is one."""
 
     record: Record
     facts: JobFacts
     stop: StopState | None = None
     frozen: bool = False
+    held: bool = False
     duty_percent: float | None = None
     gone_at: float | None = None
     measuring: Measuring = NOT_BEGUN

@@ -169,9 +169,23 @@ class Guests:
     def freeze(self, guest: Guest, action: Verdict, reaction_ms: float | None) -> None:
         if guest.frozen or Capability.FREEZE not in self._runtime.capabilities:
             return
-        self._runtime.freeze(guest.placement_id)
+        if not guest.held:
+            self._runtime.freeze(guest.placement_id)
         guest.frozen = True
         self._tell(EventKind.FROZEN, guest, _evidence(action) | {"reaction_ms": reaction_ms})
+
+    def hold(self, guest: Guest) -> None:
+        """As `freeze`, for the moment until somebody has decided."""
+        can_hold = Capability.FREEZE in self._runtime.capabilities
+        if can_hold and not guest.frozen and guest.stop is None:
+            self._runtime.freeze(guest.placement_id)
+            guest.held = True
+
+    def let_go(self, guest: Guest) -> None:
+        """What was held and is not to be."""
+        if guest.held and not guest.frozen and guest.stop is None:
+            self._runtime.thaw(guest.placement_id)
+        guest.held = False
 
     def thaw(self, guest: Guest, why: str) -> None:
         if not guest.frozen:

@@ -175,21 +175,26 @@ class NodeAgent:
         for gpu in reading.gpus if reading else ():
             with self._contained:
                 self._take(self._guards[gpu.index], gpu, now)
+        for guest in self._guests:
+            with self._contained:
+                self._hold_at_once(self._guards[guest.placement.gpu_index], guest)
         with self._contained:
             self._hurry_mps(now)
-        for guest in self._most_urgent_first():
+        for guest in self._guests:
             with self._contained:
                 self._guests.observe(guest, now)
+        for guest in self._guests:
             with self._contained:
                 self._protect(self._guards[guest.placement.gpu_index], guest, dt_s, now)
+            with self._contained:
+                self._guests.let_go(guest)
         self._step_stops(now)
 
-    def _most_urgent_first(self) -> Sequence[Guest]:
-        """Where a limit is crossed nobody waits for a look at the others."""
-        guests = list(self._guests)
-        with self._contained:
-            guests.sort(key=lambda guest: not self._guards[guest.placement.gpu_index].is_over())
-        return guests
+    def _hold_at_once(self, each: Guard, guest: Guest) -> None:
+        """A look at the jobs takes its time, and on a busy machine much longer. So where a limit is
+        crossed launches are held before it, and what that means is decided after it."""
+        if each.is_over():
+            self._guests.hold(guest)
 
     def _take(self, each: Guard, gpu: GpuReading, now: float) -> None:
         each.take(gpu, now)
@@ -198,8 +203,6 @@ class NodeAgent:
             self._save(each)
 
     def _protect(self, each: Guard, guest: Guest, dt_s: float, now: float) -> None:
-        if self._guests.on_gpu(each.index) is not guest:
-            return  # it has ended by itself
         self._act(each, each.local(self._facts(each), now), now)
         if each.held and guest.stop is None:
             # Also a job that was adopted: whether its last agent had frozen it, nobody knows.
@@ -441,6 +444,7 @@ class NodeAgent:
             not each.unshareable,
             leave,
             each.policy is not None and each.policy.allow_unlimited_jobs,
+            not (vacant and each.is_over()),
         )
 
     def _facts(self, each: Guard) -> Facts:

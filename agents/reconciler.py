@@ -36,7 +36,8 @@ class Known:
 class GpuFloor:
     """One GPU as a place for offline work. `vacant`: no guest, and no memory of one. `shareable`:
     no fact forbids to share it. `leave`: why what runs must go, "" when nothing says so.
-    `allows_unlimited`: its policy lets a job run that cannot be held to its limits."""
+    `allows_unlimited`: its policy lets a job run that cannot be held to its limits. `calm`: its last
+    sample is over no limit."""
 
     state: GpuState
     mode: SharingMode
@@ -45,11 +46,13 @@ class GpuFloor:
     shareable: bool = True
     leave: str = ""
     allows_unlimited: bool = False
+    calm: bool = True
 
     @property
     def takes_work(self) -> bool:
         return (
             self.vacant
+            and self.calm
             and self.shareable
             and not self.switched_off
             and self.state is GpuState.HEALTHY

@@ -114,6 +114,21 @@ def test_a_busy_gpu_takes_no_new_work(stage):
     assert stage.jobs.asked == []
 
 
+def test_no_job_starts_on_a_sample_over_a_limit(stage):
+    stage.healthy()
+    overload(stage)
+    stage.node.sample(stage.now)
+    stage.order(desired(placement(), generation=2))
+    assert "start" not in stage.jobs.asked
+    assert stage.node._guards[0].state is GpuState.HEALTHY  # one sample of a free GPU moves nothing
+
+    calm_down(stage)
+    stage.run(1)
+
+    assert "start" in stage.jobs.asked
+    assert "freeze" not in stage.jobs.asked
+
+
 def test_a_host_that_is_short_of_memory_takes_no_new_work_and_says_so(stage):
     stage.healthy()
     stage.jobs.no_room = "the host has 2.0 GiB of 64.0 GiB memory left"
@@ -240,6 +255,42 @@ def test_the_first_sample_over_a_limit_freezes(stage):
     (frozen,) = stage.told(EventKind.FROZEN)
     assert frozen.data["signal"] == Signal.SM_ACTIVITY
     assert frozen.data["value"] == 97.0
+
+
+def test_launches_are_held_before_anybody_looks_at_the_jobs(stage, monkeypatch):
+    stage.start()
+    observe = stage.jobs.observe
+
+    def observed(*asked):
+        stage.jobs.asked.append("observe")
+        return observe(*asked)
+
+    monkeypatch.setattr(stage.jobs, "observe", observed)
+    overload(stage)
+    stage.node.sample(stage.now + 0.1)
+    assert stage.jobs.asked[-2:] == ["freeze", "observe"]
+    assert len(stage.told(EventKind.FROZEN)) == 1
+
+
+def test_what_was_held_at_once_is_let_go_where_no_limit_holds_after_all(stage):
+    stage.start()
+    overload(stage)
+    stage.sensors.online_processes = 0  # there is nobody left whom the limits would protect
+    stage.run(0.2)
+    assert stage.jobs.asked[-2:] == ["freeze", "thaw"]
+    assert not stage.told(EventKind.FROZEN)
+    stage.run(1)
+    assert stage.jobs.asked[-1] == "thaw"
+
+
+def test_a_job_that_has_ended_by_itself_is_not_told_to_have_been_frozen(stage):
+    stage.start()
+    overload(stage)
+    stage.jobs.exit(0)
+    stage.run(0.2)
+    assert not stage.told(EventKind.FROZEN)
+    (ended,) = stage.told(EventKind.PLACEMENT_ENDED)
+    assert ended.data["reason"] == EndReason.FINISHED
 
 
 def test_noise_freezes_and_thaws_and_evicts_nobody(stage):

@@ -57,6 +57,7 @@ def test_what_is_known_is_never_started_again(life):
         GpuFloor(GpuState.HEALTHY, SharingMode.ENFORCE, switched_off=True),
         GpuFloor(GpuState.HEALTHY, SharingMode.ENFORCE, vacant=False),
         GpuFloor(GpuState.HEALTHY, SharingMode.ENFORCE, shareable=False),
+        GpuFloor(GpuState.HEALTHY, SharingMode.ENFORCE, calm=False),
     ],
 )
 def test_nothing_starts_on_a_gpu_that_takes_no_work(floor):
