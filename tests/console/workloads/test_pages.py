@@ -12,6 +12,7 @@ from console.accounts.models import Role
 from console.evictions.models import Eviction
 from console.inventory.models import Pool
 from console.policies import services as policies
+from console.scheduling.models import Decision, Round
 from console.telemetry import live_store
 from console.workloads.models import OfflineJob
 from tests.console.accounts.cast import a_user
@@ -130,7 +131,7 @@ def test_the_page_of_a_job_shows_limits_as_wanted_and_as_they_are(django_assert_
     )
     policies.ensure_defaults(NOW, demo=False)
     someone = client(Role.OPERATOR)
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(10):
         page = get(someone, "job", placement.job_id)
     for percent in (40, 30, 61, 70):
         assert figures.quantity(percent, "%") in page
@@ -149,10 +150,14 @@ def test_the_page_of_a_job_tells_how_far_xcuda_holds_it_and_what_its_node_remark
 
 def test_the_page_of_a_waiting_job_tells_its_place_and_why():
     a_job("first", priority=1)
-    job = a_job("second", wait_reason="every GPU it fits is taken")
-    page = get(client(Role.VIEWER), "job", job.pk)
+    job = a_job("second")
+    someone = client(Role.VIEWER)
+    page = get(someone, "job", job.pk)
     assert "at place <b>2</b>" in page
-    assert "every GPU it fits is taken" in page
+    assert "No round has looked at it yet" in page
+    round = Round.objects.create(kind="enforce", state="DONE", started_at=NOW)
+    Decision.objects.create(round=round, kind="wait", job=job, why="every GPU it fits is taken")
+    assert "every GPU it fits is taken" in get(someone, "job", job.pk)
 
 
 def test_an_eviction_reads_as_a_letter():
