@@ -20,7 +20,7 @@ from console.evictions.opened import REASONS
 from console.pages import act, dialog, reason_of
 from console.scheduling import asking, avoid, move_plans, queries
 from console.scheduling.filters import DecisionFilter, RoundFilter
-from console.scheduling.models import AvoidEntry, Round
+from console.scheduling.models import AvoidEntry, MovePlan, Round
 from console.scheduling.queries import SHOW, RoundPage
 from console.scheduling.tables import WITHOUT, DecisionTable, RoundTable, outcome
 
@@ -63,6 +63,7 @@ def round(request: SreRequest, pk: int) -> HttpResponse:
     access.require(request.user, Role.VIEWER)
     found = get_object_or_404(Round, pk=pk)
     if request.htmx and request.htmx.target == "plan":
+        get_object_or_404(MovePlan, round=found)
         page = RoundPage(found, request.user)
         return render(request, "scheduling/_plan.html", {"round": found, "page": page})
     return _page(request, found)
