@@ -77,12 +77,14 @@ def admit(snapshot: Snapshot) -> Field:
     guests = [_guest(one, here[one.gpu_id], shut, snapshot) for one in running]
     alone = _alone(waiting, guests, avoiding - held) | held
     waiting = _looked_at(waiting, avoiding - alone, out)
-    guests = sorted(_pinned(guests, avoiding - alone), key=lambda guest: bool(guest.stays))
+    guests = _pinned(guests, avoiding - alone)
+    moving = [guest for guest in guests if not guest.stays]
+    staying = [guest for guest in guests if guest.stays]
     return Field(
         free=tuple(gpu for gpu in snapshot.gpus if gpu.id not in shut and gpu.id not in taken),
         closed=tuple((here[pk], why) for pk, why in shut.items() if pk not in taken),
-        guests=tuple(guests),
-        moving=sum(not guest.stays for guest in guests),
+        guests=(*moving, *staying),
+        moving=len(moving),
         waiting=tuple(waiting),
         out=tuple(out),
         alone=frozenset(alone),
@@ -260,6 +262,8 @@ def _why_stays(running: RunningFacts, gpu: GpuFacts, snapshot: Snapshot) -> str:
 
 def _pinned(guests: list[Guest], later: Collection[UUID]) -> list[Guest]:
     """Running jobs with GPUs to avoid that do not take part stay where they are."""
+    if not later:
+        return guests
     why = f"more than {MOST_ALONE} jobs have GPUs to avoid"
     return [
         one._replace(stays=why) if one.running.job.id in later and not one.stays else one
