@@ -16,7 +16,7 @@ BOTTOM: Final = 26.0
 # Few ticks on a long axis, more on a short one; no axis is shorter than this.
 TICKS: Final = (0.1, 0.2, 0.5, 1.0)
 MOST_TICKS: Final = 6
-SHORTEST: Final = 0.4
+SHORTEST: Final = 0.3
 MARGIN: Final = 16.0
 
 

@@ -10,10 +10,10 @@ from console.predictor import scatter
 @pytest.mark.parametrize(
     ("values", "first", "last"),
     [
-        ((0.41, 0.66), 0.4, 0.9),
+        ((0.41, 0.66), 0.4, 0.8),
         ((0.0, 1.0), 0.0, 1.0),
         ((0.3, 1.31), 0.2, 1.4),
-        ((0.5, 0.5), 0.5, 0.9),
+        ((0.5, 0.5), 0.5, 0.8),
     ],
 )
 def test_both_axes_run_between_the_same_round_numbers(values, first, last):
