@@ -10,6 +10,10 @@ WORKDIR /source
 COPY requirements/worker.txt requirements.txt
 RUN python -m venv /venv \
     && /venv/bin/pip install --no-cache-dir --require-hashes --requirement requirements.txt
+# --build-arg PYTORCH=yes: workers that learn predictors from what they observe, 900 MB larger.
+ARG PYTORCH=
+COPY requirements/ml.txt ml.txt
+RUN if [ -n "$PYTORCH" ]; then /venv/bin/pip install --no-cache-dir --requirement ml.txt; fi
 
 FROM python:3.11-slim-bookworm
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/muxflow muxflow

@@ -28,7 +28,10 @@ log = logging.getLogger(__name__)
 LOW_PRIORITY: Final = ("nice", "-n", "5")
 # How often a silent child's run is looked at: it may have been cancelled.
 LOOK_S: Final = 1.0
-MISSING: Final = "PyTorch is not installed here: run `make ml`, then start the workers again."
+MISSING: Final = (
+    "PyTorch is not installed here: run `make ml` (an image: build it with PYTORCH=yes),"
+    " then start the workers again."
+)
 THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # A child that has closed its output is about to end.
 END_S: Final = 30.0
