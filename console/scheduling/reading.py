@@ -40,7 +40,7 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
 
     The number of queries does not grow with the fleet.
     """
-    gpus = list(_gpus(mode))
+    gpus = _gpus(_in_scope(mode))
     acts = mode is SharingMode.ENFORCE
     running = list(_placements(gpus)) if acts else []
     held = _held(now) if acts else {}
@@ -63,8 +63,7 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
 def running(live: Live, now: datetime) -> Snapshot:
     """What runs, and its GPUs alone: for those whose limits follow the load between rounds."""
     taken = Placement.objects.filter(state__in=lifecycle.LIVE).values("gpu")
-    found = Gpu.objects.filter(pk__in=taken, retired_at=None)
-    gpus = list(found.prefetch_related("node__pool__policy__current").order_by("pk"))
+    gpus = _gpus(Gpu.objects.filter(pk__in=taken, retired_at=None))
     placements = list(_placements(gpus))
     bodies = _bodies(gpus)
     return Snapshot(
@@ -81,9 +80,16 @@ def has_gpus(mode: SharingMode) -> bool:
     return _in_scope(mode).exists()
 
 
-def _gpus(mode: SharingMode) -> QuerySet[Gpu]:
-    """With node and pool; each pool's policy is read once, however many GPUs follow it."""
-    return _in_scope(mode).prefetch_related("node__pool__policy__current").order_by("pk")
+def _gpus(scope: QuerySet[Gpu]) -> list[Gpu]:
+    """With node, pool and policy, each read once however many GPUs it has."""
+    pools = {pool.pk: pool for pool in Pool.objects.select_related("policy__current")}
+    nodes = {node.pk: node for node in Node.objects.filter(pk__in=scope.values("node"))}
+    for node in nodes.values():
+        node.pool = pools[node.pool_id]
+    found = [gpu for gpu in scope.order_by("pk") if gpu.node_id in nodes]
+    for gpu in found:
+        gpu.node = nodes[gpu.node_id]
+    return found
 
 
 def _in_scope(mode: SharingMode) -> QuerySet[Gpu]:
@@ -110,13 +116,13 @@ def _counted(gpus: Iterable[Gpu]) -> Counter[int]:
 def _waiting(now: datetime) -> QuerySet[OfflineJob]:
     """Without those that are held for their faults: no round looks at them."""
     queued = OfflineJob.objects.filter(not_held(now), state=OfflineJob.State.QUEUED)
-    return queued.prefetch_related("team").order_by("submitted_at", "pk")
+    return queued.select_related("team").order_by("submitted_at", "pk")
 
 
 def _placements(gpus: Iterable[Gpu]) -> QuerySet[Placement]:
     pools = {gpu.node.pool_id for gpu in gpus}
     live = Placement.objects.filter(state__in=lifecycle.LIVE, gpu__node__pool__in=pools)
-    return live.select_related("job").prefetch_related("job__team")
+    return live.select_related("job__team")
 
 
 # --- GPUs ---------------------------------------------------------------------------------
@@ -219,12 +225,13 @@ def tenants_of(gpus: Iterable[Gpu], now: datetime) -> Mapping[int, Tenants]:
     """By GPU id; nobody where no instance runs. What was measured there is believed first."""
     model = {gpu.pk: gpu.model for gpu in gpus}
     services: dict[int, list[OnlineService]] = defaultdict(list)
+    known = {service.pk: service for service in OnlineService.objects.all()}
     pools = {gpu.node.pool_id for gpu in gpus}
-    instances = OnlineInstance.objects.filter(gpu__node__pool__in=pools)
-    for instance in instances.prefetch_related("service").order_by("pk"):
-        services[instance.gpu_id].append(instance.service)
-    ids = {service.pk for few in services.values() for service in few}
-    measured = service_profiles.measured(ids, now)
+    instances = OnlineInstance.objects.filter(gpu__node__pool__in=pools).order_by("pk")
+    for gpu_id, service_id in instances.values_list("gpu", "service"):
+        if service_id in known:
+            services[gpu_id].append(known[service_id])
+    measured = service_profiles.measured(list(known), now)
     nobody = Tenants(_sum([]))
     return defaultdict(
         lambda: nobody,
