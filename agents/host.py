@@ -28,6 +28,7 @@ from agents.guard import Gpu
 from agents.kubernetes import source as kubernetes
 from agents.kubernetes.source import KubernetesSource
 from agents.mps import daemons
+from agents.mps.acquaintances import Acquaintances
 from agents.mps.daemons import Daemons, GpuHands
 from agents.mps.hooks import RestartHooks
 from agents.mps.keep import Keep
@@ -62,7 +63,7 @@ class Host:
         self.switch = off.Switch()
         self._config, self._contained = config, Containment(name)
         self._keep = Keep(state, name, boot_id(config.runtime))
-        self._witnesses = Witnesses()
+        self._witnesses, self._acquaintances = Witnesses(), Acquaintances()
         self._jobs: Sequence[OfflineJob] = ()
         self._shares: Mapping[str, float] = {}
         # Of a recording nobody is asked.
@@ -92,7 +93,7 @@ class Host:
         and lets those work that had to wait for the sample."""
         self._daemons.ring()
         with self._contained:
-            self._follow_agent()
+            self._follow_agent(now)
         with self._contained:
             self._listen_to_jobs()
         self._ask_others(now)
@@ -105,12 +106,13 @@ class Host:
         self._daemons.stop()
         self._collector.close()
 
-    def _follow_agent(self) -> None:
+    def _follow_agent(self, now: float) -> None:
         agent = self._berth.agent
         if agent is None:
             return
         self._services = agent.services()
         jobs = agent.offline_jobs()
+        self._acquaintances.note(jobs, now)
         if jobs != self._jobs:
             self._jobs = jobs
             self._shares = {job.placement_id: job.sm_share_percent for job in jobs}
@@ -187,6 +189,7 @@ class Host:
             services=self._service_names,
             keep=self._keep,
             looks=lambda: self._daemons.looks,
+            named=self._acquaintances.named,
         )
 
     def _service_names(self, index: int) -> list[str]:

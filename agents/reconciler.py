@@ -36,8 +36,8 @@ class Known:
 class GpuFloor:
     """One GPU as a place for offline work. `vacant`: no guest, and no memory of one. `shareable`:
     no fact forbids to share it. `leave`: why what runs must go, "" when nothing says so.
-    `allows_unlimited`: its policy lets a job run that cannot be held to its limits. `calm`: its last
-    sample is over no limit."""
+    `allows_unlimited`: its policy lets a job run that cannot be held to its limits. `calm`: its
+    last sample is over no limit."""
 
     state: GpuState
     mode: SharingMode

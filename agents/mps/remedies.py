@@ -29,10 +29,11 @@ class Remedy(StrEnum):
 GRAVITY: Final = tuple(Remedy)
 
 # CUDA's codes (cuda.h) that a client reports, by what we do. What is not listed is the job's own
-# affair: out of memory, an invalid argument and the like.
+# affair: out of memory, an invalid argument and the like. A code is no more than the word of a job,
+# which writes its own slots: that hardware is suspect takes the driver's, an XID.
 CUDA_CODES: Final[Mapping[int, tuple[Remedy, str]]] = {
-    214: (Remedy.QUARANTINE, "an uncorrectable memory error"),
-    220: (Remedy.QUARANTINE, "an uncorrectable NVLink error"),
+    214: (Remedy.EVICT_ALL, "an uncorrectable memory error, by the word of the process"),
+    220: (Remedy.EVICT_ALL, "an uncorrectable NVLink error, by the word of the process"),
     226: (Remedy.EVICT_ALL, "a contained hardware error that ended the context"),
     700: (Remedy.RECOVER, "an illegal address"),
     702: (Remedy.RECOVER, "a kernel that ran into the time limit"),
@@ -52,6 +53,8 @@ CUDA_CODES: Final[Mapping[int, tuple[Remedy, str]]] = {
     810: (Remedy.NOTHING, "the client was ended by terminate_client, as it was told to"),
     911: (Remedy.RESTART_JOB, "an error of another device that the process works with"),
 }
+# A job that is hit by these has done nothing wrong, if they are true.
+HARDWARE_CODES: Final = frozenset({214, 220})
 # Beside the hardware XIDs and those that reach every client (`sysmonitor.signals`): the end of
 # one process's channels, which is its own affair.
 JOB_XIDS: Final = frozenset({8, 43})

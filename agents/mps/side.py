@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -101,10 +101,12 @@ class NodeMps:
         keep: Keep | None = None,
         wall: Callable[[], float] = time.time,
         looks: Callable[[], object] = object,
+        named: Callable[[int, Iterable[int]], tuple[Victim, ...]] = lambda _index, _pids: (),
     ) -> None:
         """`snapshot` is of the GPU with this UUID; cards, `witnesses` and the names of online
         `services` by their index. Of a card that is not among them MPS says nothing. Without
-        `keep` nothing survives this agent. As long as `looks` is the same no snapshot is new."""
+        `keep` nothing survives this agent. `named` are those of some processes on a GPU that are
+        our own, by what their runtime knows. As long as `looks` is the same no snapshot is new."""
         self._cards, self._snapshot = dict(cards), snapshot
         self._job_uid, self._witnesses, self._wall = job_uid, witnesses, wall
         self._services, self._keep = services, keep
@@ -113,6 +115,7 @@ class NodeMps:
         self._listed: dict[int, Listed] = {}
         self.wardens = {index: self._warden(card, hands) for index, card in self._cards.items()}
         self._looks, self._calm_since = looks, object()
+        self._named = named
 
     def terms(self, index: int, reading: GpuReading | None, around: Around, now: float) -> Terms:
         card = self._cards.get(index)
@@ -162,6 +165,7 @@ class NodeMps:
             found.around.enforce,
             found.around.lifted,
             _only(found.services),
+            self._named(card.index, _told_of(mps.account)),
         )
         facts = facts_of(card, reading, is_there)
         told = warden.look(facts, mps, guests, now, self._wall())
@@ -191,6 +195,13 @@ class NodeMps:
     def _warden(self, card: Card, hands: Callable[[Card], Hands]) -> Warden:
         kept = None if self._keep is None else self._keep.load(card.uuid, self._wall())
         return Warden(card.uuid, hands(card), kept)
+
+
+def _told_of(account: Account) -> tuple[int, ...]:
+    fault = account.fault
+    if fault is None:
+        return ()
+    return fault.hit_pids if fault.guilty_pid is None else (fault.guilty_pid, *fault.hit_pids)
 
 
 def _only(services: Sequence[str]) -> str:

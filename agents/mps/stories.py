@@ -44,9 +44,14 @@ class Stories:
         told = timeline.alone(str(uuid7()), self._gpu_uuid, now, why, witness, self._known)
         self.all = (*self.all[-MOST_PAST:], told)
 
-    def learn(self, account: Account, witnesses: Iterable[Witness]) -> None:
+    def learn(
+        self, account: Account, witnesses: Iterable[Witness], named: Iterable[Victim] = ()
+    ) -> None:
+        """`named`: our own processes among those that the account speaks of, met or not."""
         if self.open is not None:
-            self._amend(timeline.learn(self.open, account, witnesses, self._known))
+            met = {pid for pid, (one, _) in self._known.items() if one.side == "offline"}
+            ours = {one.pid: (one, self.open.at) for one in named if one.pid not in met}
+            self._amend(timeline.learn(self.open, account, witnesses, {**self._known, **ours}))
 
     def note(self, what: str, now: float) -> None:
         if self.open is not None:

@@ -16,7 +16,7 @@ from agents.mps.enabling import Readiness, Step
 from agents.mps.health import NOTHING_TOLD, ServerState, Snapshot
 from agents.mps.memory import Memory
 from agents.mps.recovery import Act, Recovery, Stage
-from agents.mps.remedies import Call, Remedy, called
+from agents.mps.remedies import HARDWARE_CODES, Call, Remedy, called
 from agents.mps.roll import Roll
 from agents.mps.shareable import CardFacts, Sharing, Verdict, judge
 from agents.mps.stories import Stories
@@ -65,7 +65,7 @@ class Guests:
     and the XIDs since the last look that SysMonitor has no answer to. `enforce`: the GPU's mode
     lets us act; below it a fault is only seen. `approved`: no quarantine is on the GPU, or a person
     lifted it. `service`: the online service of the GPU, "" where there are several or none is
-    known."""
+    known. `named`: our own among those that the logs of the server name."""
 
     processes: Mapping[int, Victim] | None
     witnesses: tuple[Witness, ...] = ()
@@ -74,6 +74,7 @@ class Guests:
     enforce: bool = True
     approved: bool = False
     service: str = ""
+    named: tuple[Victim, ...] = ()
 
     @property
     def are_gone(self) -> bool:
@@ -162,8 +163,8 @@ class Warden:
 
     def _answer(self, call: Call, fresh: Iterable[Witness]) -> None:
         """Neither a hardware error nor what the server did to it is a job's fault."""
-        own = (one for one in fresh if one.code == call.code and one.code not in CONSEQUENCES)
-        self._culprit = None if call.remedy is Remedy.QUARANTINE else next(own, None)
+        own = (one for one in fresh if one.code == call.code and one.code not in NOBODYS_FAULT)
+        self._culprit = next(own, None)
         if call.remedy is Remedy.QUARANTINE:
             self._hands.quarantine(call.why)
 
@@ -183,7 +184,7 @@ class Warden:
         for act in acts:
             self._act(act, wall)
         named = account if account.faults > self._past_faults else NOTHING_TOLD
-        self.stories.learn(named, guests.witnesses)
+        self.stories.learn(named, guests.witnesses, guests.named)
         if self.stage is Stage.GIVEN_UP:
             self.stories.end(f"it is left to {self.stage}", wall)
 
@@ -287,6 +288,7 @@ class Warden:
         return f"not verified yet: {left[0]}" if left else hold
 
 
+NOBODYS_FAULT: Final = CONSEQUENCES | HARDWARE_CODES
 HIT: Final = "the MPS server is in FAULT: every client of this GPU was hit"
 PASSED: Final = "a fatal error hit every client; the server is well again"
 

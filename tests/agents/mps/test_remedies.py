@@ -25,7 +25,11 @@ ACTIVE, FAULT = ServerState.ACTIVE, ServerState.FAULT
         (FAULT, None, None, Remedy.RECOVER),
         (ServerState.INITIALIZING, None, None, Remedy.WAIT_ACTIVE),
         (ServerState.NO_DAEMON, None, None, Remedy.WAIT_ACTIVE),
-        (FAULT, 214, None, Remedy.QUARANTINE),
+        (FAULT, 214, None, Remedy.RECOVER),
+        # A job's own word puts no GPU under quarantine: it can write any code into its slots.
+        (ACTIVE, 214, None, Remedy.EVICT_ALL),
+        (ACTIVE, 220, None, Remedy.EVICT_ALL),
+        (ACTIVE, 214, 48, Remedy.QUARANTINE),
         (FAULT, 719, 79, Remedy.QUARANTINE),
         (ServerState.NO_SERVER, 700, None, Remedy.EVICT_ALL),
     ],
@@ -55,13 +59,13 @@ def test_every_code_is_explained():
         (ACTIVE, [808], [], Remedy.RESTART_JOB),
         (ACTIVE, [], [43.0], Remedy.RESTART_JOB),
         (ACTIVE, [808, 700], [43.0], Remedy.EVICT_ALL),
-        (ACTIVE, [700, 214], [], Remedy.QUARANTINE),
+        (ACTIVE, [700, 214], [], Remedy.EVICT_ALL),
         # What a job gets of a daemon that is gone is its own end, not a wait.
         (ServerState.NO_DAEMON, [805], [], Remedy.RESTART_JOB),
         (ServerState.SILENT, [], [43.0], Remedy.RESTART_JOB),
         # A server at fault is recovered, whatever its clients say; hardware is hardware.
         (FAULT, [700, 808], [], None),
-        (FAULT, [700, 214], [], Remedy.QUARANTINE),
+        (FAULT, [700, 214], [79.0], Remedy.QUARANTINE),
     ],
 )
 def test_the_gravest_code_is_heeded(state, codes, xids, remedy):
@@ -73,5 +77,6 @@ def test_a_call_holds_until_offline_work_is_gone_and_only_a_graver_one_replaces_
     call = Call(Remedy.EVICT_ALL, "an illegal address")
     assert called(call, ACTIVE, [], [], offline_gone=False) is call
     assert called(call, ACTIVE, [808], [], offline_gone=False) is call
-    assert called(call, ACTIVE, [214], [], offline_gone=False).remedy is Remedy.QUARANTINE
+    assert called(call, ACTIVE, [214], [], offline_gone=False) is call
+    assert called(call, ACTIVE, [], [48.0], offline_gone=False).remedy is Remedy.QUARANTINE
     assert called(call, ACTIVE, [], [], offline_gone=True) is None

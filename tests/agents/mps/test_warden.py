@@ -13,7 +13,7 @@ from agents.mps.health import ServerState
 from agents.mps.journal import Account, Fault
 from agents.mps.recovery import ONLINE_S, RETRY_S, Stage
 from agents.mps.shareable import Fact, OnlineProcess
-from agents.mps.timeline import CUT_SHORT, Victim, Witness
+from agents.mps.timeline import BY_LOG, CUT_SHORT, Victim, Witness
 from agents.mps.warden import Guests, Terms, Warden
 from tests.agents.mps.cast import CARD, MPS, ONLINE, UUID
 
@@ -240,12 +240,20 @@ def test_faults_of_the_past_are_not_recovered_from():
     assert gpu.warden.stories.open.first is None
 
 
+def test_a_job_that_faulted_before_any_list_named_it_is_named_by_its_runtime(gpu):
+    early = (Victim(20, "offline", "", "job-a"),)
+    gpu.see(mps=FAULT, guests={}, named=early)
+    told = gpu.warden.stories.open
+    assert (told.first, told.first_by) == (early[0], BY_LOG)
+    assert Victim(20, "unknown") not in told.others
+
+
 # --- codes while the server is well -----------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("code", "field", "done"),
-    [(700, "fault", []), (808, "leave", []), (214, "leave", ["quarantine"])],
+    [(700, "fault", []), (808, "leave", []), (214, "fault", [])],
 )
 def test_a_code_with_a_server_that_is_well_ends_the_job_as_the_table_says(gpu, code, field, done):
     said = (Witness(20, code, 1e9 + gpu.now, "job-a"),)
