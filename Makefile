@@ -54,6 +54,9 @@ bench-agent: test-installed ## what the agent costs and how soon it acts, on sim
 bench-forecast: test-installed ## how well the online load of the next hour is foretold (reads MUXFLOW_DATA)
 	@$(BIN)/python -m tests.benchmarks.forecast
 
+bench-predictor: test-installed ## how well interference is learnt from public measurements (MUXFLOW_DATA)
+	@$(BIN)/python -m tests.benchmarks.predictor
+
 # Any Python 3.11 will do, best the one that has PyTorch; nothing is installed into it.
 gpu-xcuda: ## xCUDA on the real GPU of this machine (TRY=--stub: on the stand-in driver)
 	@$(PYTHON) -m tests.gpu $(TRY)

@@ -62,9 +62,14 @@ def calibrate(
     typical = np.where(known, error, 0.0).sum(0) / np.maximum(known.sum(0), 1)
     scale = linear.fit(x, np.log(error + np.maximum(LEAST_ERROR * typical, TINY)), weight)
     quantiles = [_quantile(column) for column in (error / np.exp(scale(x))).T]
-    least, most = (np.where(np.isfinite(target), target, end) for end in (np.inf, -np.inf))
-    ends = least.min(axis=0), most.max(axis=0)
+    ends = _end(target, np.inf).min(axis=0), _end(target, -np.inf).max(axis=0)
     return Calibration(scale, np.array(quantiles), references, max(reach, TINY), *ends)
+
+
+def _end(target: Floats, unknown: float) -> Floats:
+    """With what cannot be an end where nothing is known; no end at all where nothing ever is."""
+    never = ~np.isfinite(target).any(axis=0)
+    return np.where(np.isfinite(target), target, np.where(never, -unknown, unknown))
 
 
 def _quantile(scores: Floats) -> float:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from workers.prediction import linear
 from workers.prediction.calibration import FAR, REFERENCES, calibrate, nearest
+from workers.prediction.linear import Additive
 from workers.prediction.model import Model, scaling
 from workers.prediction.network import Ensemble, Student
 from workers.prediction.profiles import Floats, Ints
@@ -29,6 +30,8 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 # Of how much a part of the model may be trusted.
 STEPS: Final = (1.0, 0.75, 0.5, 0.25, 0.0)
+# So many standard errors, over the folds, of what the network must gain to be trusted.
+SURE: Final = 2.0
 # Beyond so many of its standard deviations an error pulls no harder.
 BEND: Final = 0.5
 
@@ -53,7 +56,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Sizes and strengths. Found on hold-outs of the public tables of `make bench-predictor`."""
+    """Sizes and strengths, our choices: small, much decayed networks, which do not lose to simpler
+    models where little is known. `student_steps` are those of the quick network.
+    """
 
     members: int = 6
     folds: int = 6
@@ -64,17 +69,18 @@ class Recipe:
     rate: float = 0.02
     decay: float = 1.0
     dropout: float = 0.1
+    student_steps: int = 1_500
 
 
 RECIPE: Final = Recipe()
 
 # The student: its hidden layers, how many pairs it is told of, how far from those learnt from (in
-# their standard deviations), how many at a time, and how it is trained.
+# their standard deviations), how many at a time, and how fast it learns.
 STUDENT: Final = (32, 16)
 LESSONS: Final = 30_000
 NEARBY: Final = 0.3
 BATCH: Final = 1_024
-IMITATION: Final = Recipe(epochs=1_500, rate=0.01, decay=0.0)
+PACE: Final = 0.01
 
 
 def fit(table: Table, seed: int, recipe: Recipe = RECIPE, told: Told = lambda part: None) -> Model:
@@ -82,12 +88,11 @@ def fit(table: Table, seed: int, recipe: Recipe = RECIPE, told: Told = lambda pa
     hidden = folds_of(table.labels, recipe.folds, seed)
     rest = table.target - table.start
     seen = np.ones((1, len(rest)), bool)
-    additives = [
-        linear.fit(table.x[one], rest[one], table.weight[one]) for one in (*seen, *~hidden)
-    ]
+    additives = [_additive(table, rest, one) for one in (*seen, *~hidden)]
     members = np.repeat(
         np.arange(len(additives)), [recipe.members] + [recipe.per_fold] * len(hidden)
     )
+    levels = np.stack([one.intercept for one in additives])[members, np.newaxis]
     sums = np.stack([one(table.x) for one in additives])[members]
     centre, gain = scaling(table.x)
     z = (table.x - centre) * gain
@@ -95,7 +100,9 @@ def fit(table: Table, seed: int, recipe: Recipe = RECIPE, told: Told = lambda pa
     weight = np.concatenate([seen, ~hidden])[members] * table.weight
     networks = _train(z, (rest - sums) / unit, weight, _Course(recipe, seed, told))
     apart = members > 0
-    away = _Away.of(hidden, rest, sums[apart], unit * networks.each(z)[apart], recipe)
+    away = _Away.of(
+        hidden, rest, levels[apart], sums[apart], unit * networks.each(z)[apart], recipe
+    )
     lift, trust = away.parts()
     chosen = np.random.default_rng(seed).permutation(len(z))[:REFERENCES]
     calibration = calibrate(
@@ -108,6 +115,13 @@ def fit(table: Table, seed: int, recipe: Recipe = RECIPE, told: Told = lambda pa
     )
     kept = networks.take(members == 0)
     return Model(centre, gain, additives[0], kept, unit, lift, trust, calibration)
+
+
+def _additive(table: Table, rest: Floats, seen: Mask) -> Additive:
+    """Pairs with a label in common tell of it but once: the penalty counts labels, not pairs."""
+    some = [pair for pair, one in zip(table.labels, seen, strict=True) if one]
+    penalty = linear.PENALTY * len(some) / len({label for pair in some for label in pair})
+    return linear.fit(table.x[seen], rest[seen], table.weight[seen], penalty)
 
 
 def folds_of(labels: Sequence[tuple[str, ...]], folds: int, seed: int) -> Mask:
@@ -142,11 +156,14 @@ def _reach(z: Floats, chosen: Ints, hidden: Mask) -> float:
 
 @dataclass(frozen=True)
 class _Away:
-    """Each pair as it was predicted without it: [n, outputs]. `jitter` [outputs] is the variance
-    between two networks that saw the same, `spare` the part of it that the ensemble averages away,
-    and `seen` the part of the pairs that these networks saw.
+    """Each pair as it was predicted without it: [n, outputs]; `rest` is what the mean of the
+    others leaves, `additive` and `network` what those models made of it.
+
+    `jitter` [outputs] is the variance between two networks that saw the same, `spare` the part of
+    it that the ensemble averages away, and `seen` the part of the pairs that these networks saw.
     """
 
+    hidden: Mask
     rest: Floats
     additive: Floats
     network: Floats
@@ -155,15 +172,24 @@ class _Away:
     seen: float
 
     @classmethod
-    def of(cls, hidden: Mask, rest: Floats, sums: Floats, said: Floats, recipe: Recipe) -> _Away:
-        """`sums` and `said` [members, n, outputs] are those of the folds, fold after fold."""
+    def of(
+        cls,
+        hidden: Mask,
+        rest: Floats,
+        levels: Floats,
+        sums: Floats,
+        said: Floats,
+        recipe: Recipe,
+    ) -> _Away:
+        """`levels`, `sums` and `said` [members, n, outputs] are those of the folds in turn."""
         out = np.repeat(hidden, recipe.per_fold, axis=0)[..., np.newaxis]
         times = np.maximum(out.sum(0), 1)
         grouped = said.reshape(len(hidden), recipe.per_fold, *rest.shape)
         between = grouped.var(axis=1, ddof=1)[hidden].mean(axis=0)
         return cls(
-            np.where(out.any(0), rest, np.nan),
-            (sums * out).sum(0) / times,
+            hidden,
+            np.where(out.any(0), rest, np.nan) - (levels * out).sum(0) / times,
+            ((sums - levels) * out).sum(0) / times,
             (said * out).sum(0) / times,
             between,
             1.0 / recipe.per_fold - 1.0 / recipe.members,
@@ -172,27 +198,43 @@ class _Away:
 
     def parts(self) -> tuple[Floats, Floats]:
         """Of the additive model and of the network, how much of each predicts these best."""
-        choices = list(product(STEPS, STEPS))
-        errors = np.array([self._mean_error(lift, trust) for lift, trust in choices])
-        best = np.array(choices)[errors.argmin(axis=0)]
-        best[~np.isfinite(self.rest).any(axis=0)] = 0.0
-        return best[:, 0], best[:, 1]
+        chosen = [self._parts(output) for output in range(self.rest.shape[1])]
+        lift, trust = np.array(chosen).T
+        return lift, trust
+
+    def _parts(self, output: int) -> tuple[float, float]:
+        """The network is not trusted for a gain that could be the luck of a few folds."""
+        known = self.hidden & np.isfinite(self.rest[:, output])
+        folds = known[known.any(axis=1)]
+        if not len(folds):
+            return 0.0, 0.0
+        error = {
+            (lift, trust): self._error(lift, trust)[:, output]
+            for lift, trust in product(STEPS, STEPS)
+        }
+        by_fold = {
+            parts: np.array([missed[one].mean() for one in folds])
+            for parts, missed in error.items()
+        }
+        best = min(by_fold, key=lambda parts: float(by_fold[parts].mean()))
+        plain = min((one for one in by_fold if not one[1]), key=lambda one: by_fold[one].mean())
+        gain = by_fold[plain] - by_fold[best]
+        luck = gain.std(ddof=1) / math.sqrt(len(gain)) if len(gain) > 1 else math.inf
+        return best if gain.mean() > SURE * luck else plain
 
     def error(self, lift: Floats, trust: Floats) -> Floats:
         """What the error of the whole ensemble, trained on all, would have been: two networks
         jitter more than many, and errors are taken to fall with the root of the pairs seen.
         """
-        error = np.abs(self.rest - lift * self.additive - trust * self.network)
+        error = self._error(lift, trust)
         known = np.isfinite(error)
         square = (np.where(known, error, 0.0) ** 2).sum(0) / np.maximum(known.sum(0), 1) + 1e-18
         steadier: Floats = 1.0 - trust**2 * self.jitter * self.spare / square
         return error * np.sqrt(np.clip(steadier, 0.25, 1.0) * self.seen)
 
-    def _mean_error(self, lift: float, trust: float) -> Floats:
-        error = np.abs(self.rest - lift * self.additive - trust * self.network)
-        known = np.isfinite(error)
-        mean: Floats = np.where(known, error, 0.0).sum(0) / np.maximum(known.sum(0), 1)
-        return mean
+    def _error(self, lift: float | Floats, trust: float | Floats) -> Floats:
+        error: Floats = np.abs(self.rest - lift * self.additive - trust * self.network)
+        return error
 
 
 @dataclass(frozen=True)
@@ -216,7 +258,7 @@ def _train(z: Floats, target: Floats, weight: Floats, course: _Course) -> Ensemb
         inputs = torch.tensor(z, dtype=torch.float32).expand(len(target), -1, -1)
         shape = [z.shape[1], *[recipe.width] * recipe.layers, target.shape[2]]
         net = _Batch(torch, len(target), shape, recipe.dropout, torch.nn.functional.silu)
-        optimiser, schedule = _optimiser(torch, net, recipe)
+        optimiser, schedule = _optimiser(torch, net, recipe.rate, recipe.decay, recipe.epochs)
         for epoch in range(recipe.epochs):
             loss = (_bent(torch, net.forward(inputs), aim) * pull).sum()
             optimiser.zero_grad()
@@ -259,14 +301,14 @@ def _bent(torch: Any, said: Any, aim: Any) -> Any:
     return torch.nn.functional.smooth_l1_loss(said, aim, reduction="none", beta=BEND)
 
 
-def _optimiser(torch: Any, net: _Batch, recipe: Recipe) -> tuple[Any, Any]:
+def _optimiser(torch: Any, net: _Batch, rate: float, decay: float, steps: int) -> tuple[Any, Any]:
     groups = [
-        {"params": net.weights, "weight_decay": recipe.decay},
+        {"params": net.weights, "weight_decay": decay},
         {"params": net.biases, "weight_decay": 0.0},
     ]
-    optimiser = torch.optim.AdamW(groups, lr=recipe.rate)
+    optimiser = torch.optim.AdamW(groups, lr=rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, recipe.rate, total_steps=recipe.epochs, pct_start=0.2
+        optimiser, rate, total_steps=steps, pct_start=0.2
     )
     return optimiser, schedule
 
@@ -279,7 +321,9 @@ def _torch() -> Any:
         raise TorchMissing("PyTorch is not installed here: run `make ml`.") from None
 
 
-def distil(model: Model, rows: int, seed: int, told: Told = lambda part: None) -> Student:
+def distil(
+    model: Model, rows: int, seed: int, recipe: Recipe = RECIPE, told: Told = lambda part: None
+) -> Student:
     """One small network for what the ensemble adds; the first `rows` features are the row's.
 
     It learns from the ensemble, on pairs of any row with any column that were learnt from, and
@@ -295,7 +339,7 @@ def distil(model: Model, rows: int, seed: int, told: Told = lambda part: None) -
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = _Batch(torch, 1, [z.shape[1], *STUDENT, aim.shape[1]], 0.0, torch.relu)
-        _imitate(torch, net, z, aim / unit, told)
+        _imitate(torch, net, z, aim / unit, _Course(recipe, seed, told))
     (first, hidden, out), (b1, b2, b3) = net.arrays()
     scale = unit.astype(np.float32)
     return Student(
@@ -304,15 +348,16 @@ def distil(model: Model, rows: int, seed: int, told: Told = lambda part: None) -
     )
 
 
-def _imitate(torch: Any, net: _Batch, z: Floats, aim: Floats, told: Told) -> None:
+def _imitate(torch: Any, net: _Batch, z: Floats, aim: Floats, course: _Course) -> None:
     inputs = torch.tensor(z, dtype=torch.float32)[None]
     target = torch.tensor(aim, dtype=torch.float32)[None]
-    optimiser, schedule = _optimiser(torch, net, IMITATION)
-    for step in range(IMITATION.epochs):
+    steps = course.recipe.student_steps
+    optimiser, schedule = _optimiser(torch, net, PACE, 0.0, steps)
+    for step in range(steps):
         some = torch.randint(len(z), (BATCH,))
         loss = ((net.forward(inputs[:, some]) - target[:, some]) ** 2).mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         schedule.step()
-        told((step + 1) / IMITATION.epochs)
+        course.told((step + 1) / steps)

@@ -9,7 +9,7 @@ import numpy as np
 from workers.prediction.profiles import Floats
 
 # Ridge penalty, as so many observations of nothing. Our choice.
-PENALTY: Final = 10.0
+PENALTY: Final = 5.0
 
 
 class Additive(NamedTuple):
@@ -19,8 +19,9 @@ class Additive(NamedTuple):
     slope: Floats
     intercept: Floats
 
-    def __call__(self, x: Floats) -> Floats:
-        value: Floats = self.intercept + (x - self.centre) @ self.slope
+    def __call__(self, x: Floats, lift: Floats | float = 1.0) -> Floats:
+        """With only the part `lift` of what distinguishes the inputs."""
+        value: Floats = self.intercept + lift * ((x - self.centre) @ self.slope)
         return value
 
 

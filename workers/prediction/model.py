@@ -25,7 +25,7 @@ class Prediction(NamedTuple):
 
 
 class Model(NamedTuple):
-    """`start + lift · additive(x) + trust · unit · mean(ensemble(z))`, z = (x − centre) · gain.
+    """`start + additive(x, lift) + trust · unit · mean(ensemble(z))`, z = (x − centre) · gain.
 
     `lift` and `trust` [outputs] say how much of each has proved itself on what was left out.
     """
@@ -42,7 +42,7 @@ class Model(NamedTuple):
     def predict(self, x: Floats, start: Floats) -> Prediction:
         """`x` [n, features] are the features of both sides, `start` [n, outputs] where from."""
         z = self.scaled(x)
-        value = start + self.lift * self.additive(x) + self.learnt(z)
+        value = start + self.additive(x, self.lift) + self.learnt(z)
         return Prediction(value, *self.calibration.interval(value, x, z))
 
     def scaled(self, x: Floats) -> Floats:

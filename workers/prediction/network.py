@@ -35,9 +35,9 @@ class Ensemble(NamedTuple):
         return Ensemble(*(tuple(one[members] for one in kind) for kind in self))
 
     def _block(self, z: Floats32) -> Floats32:
-        h: Floats32 = np.matmul(z, self.weights[0]) + self.biases[0]
+        h = np.asarray(np.matmul(z, self.weights[0]) + self.biases[0], np.float32)
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
-            h = np.matmul(_silu(h), weight) + bias
+            h = np.asarray(np.matmul(_silu(h), weight) + bias, np.float32)
         return h
 
 
@@ -60,7 +60,7 @@ class Student(NamedTuple):
         step = max(1, BLOCK // max(1, len(columns)))
         for at in range(0, len(rows), step):
             part = left[at : at + step]
-            pairs = (part[:, np.newaxis] + right).reshape(-1, right.shape[1])
+            pairs = np.add(part[:, np.newaxis], right, dtype=np.float32).reshape(-1, right.shape[1])
             said[:, at : at + step] = self._rest(pairs).reshape(-1, len(part), len(columns))
         return said
 
@@ -70,7 +70,7 @@ class Student(NamedTuple):
 
     def _rest(self, h: Floats32) -> Floats32:
         np.maximum(h, 0.0, out=h)
-        deep: Floats32 = np.matmul(h, self.hidden)
+        deep = np.asarray(np.matmul(h, self.hidden), np.float32)
         deep += self.hidden_bias
         np.maximum(deep, 0.0, out=deep)
         return np.asarray(self.out.T @ deep.T + self.out_bias[:, np.newaxis], np.float32)
@@ -78,5 +78,4 @@ class Student(NamedTuple):
 
 def _silu(h: Floats32) -> Floats32:
     with np.errstate(over="ignore"):
-        active: Floats32 = h / (np.float32(1.0) + np.exp(-h))
-    return active
+        return np.asarray(h / (1.0 + np.exp(-h)), np.float32)

@@ -110,7 +110,7 @@ class Trained:
     def _parts(self, rows: Floats, columns: Floats) -> Parts:
         model, wide = self.model, rows.shape[1]
         centre, slope = model.additive.centre, model.additive.slope * model.lift
-        left = (rows - centre[:wide]) @ slope[:wide] + model.lift * model.additive.intercept
+        left = (rows - centre[:wide]) @ slope[:wide] + model.additive.intercept
         right = (columns - centre[wide:]) @ slope[wide:]
         scaled = (rows - model.centre[:wide]) * model.gain[:wide]
         across = (columns - model.centre[wide:]) * model.gain[wide:]

@@ -18,7 +18,7 @@ from workers.prediction.analytic import Analytic
 from workers.prediction.calibration import REFERENCES
 from workers.prediction.errors import Errors, errors
 from workers.prediction.features import Side
-from workers.prediction.learner import Table
+from workers.prediction.learner import RECIPE, Recipe, Table, Told
 from workers.prediction.observations import Observations
 from workers.prediction.predictor import Judgement, Predictor
 from workers.prediction.profiles import Floats, Ints
@@ -33,6 +33,8 @@ LEAST_ON_A_CARD: Final = 10
 SIMULATED: Final = "simulated:"
 # Of the time, what the ensemble takes; the student takes the rest.
 ENSEMBLE_PART: Final = 0.75
+NETWORKS: Final = "Fitting the networks"
+QUICK: Final = "Teaching the quick network"
 
 
 class Family(NamedTuple):
@@ -85,6 +87,7 @@ def train(
     origin: str,
     made_at: str = "",
     active: Predictor | None = None,
+    recipe: Recipe = RECIPE,
     progress: Progress = lambda part, said: None,
 ) -> Learnt:
     """`origin` says in a word where the observations are from, `active` is what they are also
@@ -97,7 +100,7 @@ def train(
     learning, rest = usable.take(np.flatnonzero(~held)), usable.take(np.flatnonzero(held))
     if not len(learning) or not len(rest):
         raise ValueError(f"{len(usable)} usable observations of too few pairs: nothing to hold out")
-    predictor = _fit(learning, seed, progress)
+    predictor = _fit(learning, seed, recipe, progress)
     report = _report(predictor, learning, rest, active, seed)
     header = {"origin": origin, "made_at": made_at, "seed": seed, "report": report.to_json()}
     progress(1.0, "Trained")
@@ -126,7 +129,7 @@ def _usable(observations: Observations) -> Ints:
     return np.flatnonzero(known & weighed & [not one for one in possible])
 
 
-def _fit(seen: Observations, seed: int, progress: Progress) -> Trained:
+def _fit(seen: Observations, seed: int, recipe: Recipe, progress: Progress) -> Trained:
     view = View(Side.of(seen.online), Side.of(seen.jobs), _served(seen))
     table = Table(
         view.pairs(seen.online, seen.jobs, seen.share, seen.gpu_model),
@@ -135,16 +138,16 @@ def _fit(seen: Observations, seed: int, progress: Progress) -> Trained:
         seen.weight / seen.weight.mean(),
         [(pair,) for pair in pairs_of(seen)],
     )
-    progress(0.0, "Fitting the networks")
-    model = learner.fit(
-        table, seed, told=lambda part: progress(ENSEMBLE_PART * part, "Fitting the networks")
-    )
+    model = learner.fit(table, seed, recipe, _stretch(progress, 0.0, ENSEMBLE_PART, NETWORKS))
     rows = view.rows(seen.online, seen.share, seen.gpu_model).shape[1]
-    left = 1.0 - ENSEMBLE_PART
-    student = learner.distil(
-        model, rows, seed, lambda part: progress(1.0 - left * (1.0 - part), "Fitting the quick one")
-    )
+    told = _stretch(progress, ENSEMBLE_PART, 1.0, QUICK)
+    student = learner.distil(model, rows, seed, recipe, told)
     return Trained(artifact.NETWORK, view, model, student)
+
+
+def _stretch(progress: Progress, low: float, high: float, said: str) -> Told:
+    """A part of the whole that is told as if it were all."""
+    return lambda part: progress(low + part * (high - low), said)
 
 
 def _served(seen: Observations) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from workers.prediction.profiles import Floats, Ints
 
 # Each fifth of the pairs is held out once in a round of five splits.
 FOLDS: Final = 5
+# Ridge penalty of the additive baseline.
+PLAIN: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Held:
     predicted: Floats
     low: Floats
     high: Floats
-    mean: float
+    mean: float | Floats
     additive: Floats
     far: Floats
 
@@ -43,10 +45,12 @@ def split(table: Measured, number: int) -> Held:
 
 
 def family(table: Measured, name: str) -> Held:
-    """A family is left out, wherever it is; its workloads are known by their profiles alone."""
+    """A family is left out, wherever it is: its workloads are known by their profiles alone, as
+    nothing is on record of them. Those beside them may be on record."""
     sides = list(zip(table.my_family, table.other_family, strict=True))
     held = np.array([name in side for side in sides])
-    return _hold_out(table.profile, table, held, sides, 0)
+    x = np.column_stack([table.profile, table.identity])
+    return _hold_out(x, table, held, sides, 0)
 
 
 def families(table: Measured) -> list[str]:
@@ -63,7 +67,7 @@ def _hold_out(
     model = learner.fit(taught, seed)
     told: Prediction = model.predict(x[rest], nothing[rest])
     value, low, high = told.output(0)
-    additive = linear.fit(x[seen], speed, even)(x[rest])[:, 0]
+    additive = linear.fit(x[seen], speed, even, PLAIN)(x[rest])[:, 0]
     return Held(rest, value, low, high, float(speed.mean()), additive, _far(x, seen, rest))
 
 
@@ -82,11 +86,18 @@ def figures(table: Measured, held: Sequence[Held]) -> Mapping[str, float]:
 
 def pooled(table: Measured, held: Sequence[Held]) -> Mapping[str, float]:
     """The figures of all rows that were held out in any of them, together."""
+
+    def all_of(name: str) -> Floats:
+        return np.concatenate([getattr(one, name) for one in held])
+
     together = Held(
-        *(np.concatenate([getattr(one, name) for one in held]) for name in ("rows", "predicted")),
-        *(np.concatenate([getattr(one, name) for one in held]) for name in ("low", "high")),
-        np.concatenate([np.full(len(one.rows), one.mean) for one in held]),
-        *(np.concatenate([getattr(one, name) for one in held]) for name in ("additive", "far")),
+        rows=np.concatenate([one.rows for one in held]),
+        predicted=all_of("predicted"),
+        low=all_of("low"),
+        high=all_of("high"),
+        mean=np.concatenate([np.full(len(one.rows), one.mean) for one in held]),
+        additive=all_of("additive"),
+        far=all_of("far"),
     )
     found = _figures(table.speed[together.rows], together)
     return {**found, **_ratios(found)}

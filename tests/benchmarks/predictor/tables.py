@@ -19,6 +19,8 @@ import numpy as np
 from workers.prediction.profiles import Floats
 
 Row: TypeAlias = Mapping[str, str]
+# What is on record of a workload itself counts for more than what its profile suggests.
+RECORD: Final = 5.0
 # A workload's name in its table.
 Name: TypeAlias = tuple[Any, ...]
 
@@ -74,7 +76,7 @@ def gavel(folder: Path, gpu: str) -> Measured:
 def _gavel_profile(job: str, rate: float) -> list[float]:
     found = re.search(r"batch size (\d+)", job)
     batch = float(found[1]) if found else 1.0
-    return [np.log(rate), np.log(batch), np.log(rate * batch)]
+    return [np.log(rate), np.log(batch)]
 
 
 def sm_share(folder: Path) -> Measured:
@@ -87,13 +89,14 @@ def sm_share(folder: Path) -> Measured:
     mine = [(row["model"], row["bs"]) for row in rows]
     other = [(row["co"], row["cobs"]) for row in rows]
     profile = np.array([_share_profile(row, alone) for row in rows])
-    families = [[str(name[0]) for name in side] for side in (mine, other)]
+    my_family, other_family = ([str(name[0]) for name in side] for side in (mine, other))
     return Measured(
         mine,
         other,
-        *families,
+        my_family,
+        other_family,
         _common(profile),
-        np.column_stack([_which(one) for one in (mine, other, *families)]),
+        np.column_stack([_which(one) for one in (mine, other, my_family, other_family)]),
         np.array([float(row["norm"]) for row in rows]),
         [_pair(*names) for names in zip(mine, other, strict=True)],
     )
@@ -114,14 +117,15 @@ def _both(
 ) -> Measured:
     first, second = sides
     mine, other = [*first, *second], [*second, *first]
-    families = [[family(name) for name in side] for side in (mine, other)]
+    my_family, other_family = ([family(name) for name in side] for side in (mine, other))
     profile = np.array([[*single[a], *single[b]] for a, b in zip(mine, other, strict=True)])
     return Measured(
         mine,
         other,
-        *families,
+        my_family,
+        other_family,
         _common(profile),
-        np.column_stack([_which(one) for one in (mine, other, *families)]),
+        np.column_stack([_which(one) for one in (mine, other, my_family, other_family)]),
         np.concatenate([np.array(one) for one in speeds]),
         [_pair(*names) for names in zip(mine, other, strict=True)],
     )
@@ -132,9 +136,9 @@ def _pair(mine: Name, other: Name) -> str:
 
 
 def _which(names: Sequence[Any]) -> Floats:
-    """One column for each distinct name, 1 where it is that one."""
+    """One column for each distinct name, not 0 where it is that one."""
     distinct = sorted(set(names))
-    return np.array([[name == one for one in distinct] for name in names], np.float64)
+    return RECORD * np.array([[name == one for one in distinct] for name in names], np.float64)
 
 
 def _common(profile: Floats) -> Floats:

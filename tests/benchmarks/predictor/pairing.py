@@ -1,0 +1,89 @@
+"""What the predictions are for: which workloads to put together.
+
+The workloads of a table are dealt into two sides; those pairs that were measured may be formed, as
+many as possible, and are worth what both sides then do. Each pair's prediction is that of the split
+that had held it out. How much of what a perfect predictor gains over chance is gained?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from tests.benchmarks.predictor.measuring import FOLDS, Held
+from tests.benchmarks.predictor.tables import Measured
+from workers.prediction.profiles import Floats, Ints
+
+DEALS: Final = 10
+CHANCES: Final = 20
+# More than any pair is worth: as many pairs as possible come first.
+FIRST: Final = 100.0
+
+
+def gains(table: Measured, held: Sequence[Held]) -> Mapping[str, float]:
+    """`held` are whole rounds of splits. Parts of the oracle's gain over random pairs."""
+    rng = np.random.default_rng(1)
+    totals = [
+        _deal(*_worths(table, held[at : at + FOLDS]), rng)
+        for at in range(0, len(held), FOLDS)
+        for _ in range(DEALS)
+    ]
+    chance, greedy, best, oracle = np.array(totals).mean(axis=0).tolist()
+    return {
+        "matching_gain": (best - chance) / (oracle - chance),
+        "greedy_gain": (greedy - chance) / (oracle - chance),
+    }
+
+
+def _worths(table: Measured, held: Sequence[Held]) -> tuple[Floats, Floats]:
+    """Of each pair of workloads, predicted and true; 0 = not measured."""
+    names = sorted({*table.mine, *table.other})
+    at = {name: number for number, name in enumerate(names)}
+    predicted, true = np.zeros((2, len(names), len(names)))
+    for one in held:
+        for row, said in zip(one.rows.tolist(), one.predicted.tolist(), strict=True):
+            pair = at[table.mine[row]], at[table.other[row]]
+            for of, worth in ((predicted, said), (true, table.speed[row])):
+                of[pair] += worth
+                of[pair[::-1]] += worth
+    return predicted, true
+
+
+def _deal(
+    predicted: Floats, true: Floats, rng: np.random.Generator
+) -> tuple[float, float, float, float]:
+    order = rng.permutation(len(true))
+    sides = np.ix_(order[::2], order[1::2])
+    guess, truth = predicted[sides], true[sides]
+    chances = [_total(_most(rng.random(truth.shape) + FIRST, truth), truth) for _ in range(CHANCES)]
+    return (
+        float(np.mean(chances)),
+        _total(_greedy(guess, truth), truth),
+        _total(_most(guess + FIRST, truth), truth),
+        _total(_most(truth + FIRST, truth), truth),
+    )
+
+
+def _most(worth: Floats, truth: Floats) -> tuple[Ints, Ints]:
+    """The pairs of the most worth, of those that were measured."""
+    return linear_sum_assignment(np.where(truth > 0.0, worth, 0.0), maximize=True)
+
+
+def _greedy(guess: Floats, truth: Floats) -> tuple[Ints, Ints]:
+    """The best pair first, then the best of those that are left."""
+    left = np.where(truth > 0.0, guess, -np.inf)
+    chosen = []
+    while np.isfinite(left).any():
+        row, column = np.unravel_index(int(left.argmax()), left.shape)
+        chosen.append((row, column))
+        left[row], left[:, column] = -np.inf, -np.inf
+    rows, columns = np.array(chosen).T
+    return rows, columns
+
+
+def _total(chosen: tuple[Ints, Ints], truth: Floats) -> float:
+    """What the chosen pairs really do."""
+    return float(truth[chosen].sum())
