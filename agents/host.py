@@ -179,7 +179,7 @@ class Host:
     def _mps(self) -> NodeMps:
         """Of the cards whose daemons are watched: none in a recording."""
         cards = {card.index: card for card in self._cards if card.uuid in self._daemons}
-        hooks = RestartHooks(self._config.restart_hooks)
+        hooks = RestartHooks(self._config.restart_hooks, folder=self._config.state_dir)
         return NodeMps(
             cards,
             self._daemons.snapshot,

@@ -70,3 +70,39 @@ def test_a_hook_that_fails_is_logged_and_holds_nobody_up(command, caplog):
     assert hooks.run("chat")
     until(lambda: not hooks.is_running("chat"))
     assert "the hook that restarts chat" in caplog.text
+
+
+def test_a_hook_that_outlives_its_agent_is_waited_for_and_not_run_beside_itself(tmp_path):
+    command = (
+        "sh",
+        "-c",
+        f"echo >> {tmp_path}/runs; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done",
+    )
+    first = RestartHooks({"chat": command}, folder=tmp_path)
+    first.run("chat")
+    until(lambda: (tmp_path / "hooks.json").exists() and (tmp_path / "runs").exists())
+
+    heir = RestartHooks({"chat": command}, folder=tmp_path)
+    assert heir.is_running("chat")
+    assert heir.run("chat")
+
+    (tmp_path / "go").touch()
+    until(lambda: not heir.is_running("chat"))
+    until(lambda: not first.is_running("chat"))
+    assert (tmp_path / "runs").read_text() == "\n"
+    assert not RestartHooks({"chat": command}, folder=tmp_path).is_running("chat")
+
+
+def test_one_that_an_earlier_agent_left_gets_no_more_than_its_time(tmp_path):
+    first = RestartHooks({"chat": ("sleep", "30")}, folder=tmp_path)
+    first.run("chat")
+    until((tmp_path / "hooks.json").exists)
+    heir = RestartHooks({"chat": ("true",)}, within_s=0.0, folder=tmp_path)
+    assert not heir.is_running("chat")
+    until(lambda: not first.is_running("chat"))
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"chat": {"pid": "x"}}'])
+def test_a_note_of_hooks_that_makes_no_sense_is_forgotten(tmp_path, text):
+    (tmp_path / "hooks.json").write_text(text)
+    assert not RestartHooks({"chat": ("true",)}, folder=tmp_path).is_running("chat")
