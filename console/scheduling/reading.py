@@ -53,7 +53,6 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
         jobs=tuple(_job(job) for job in _waiting(now)),
         running=_running(running, {gpu.pk: bodies[gpu.node.pool] for gpu in gpus}, now),
         avoid=_avoid(now) if acts else frozenset(),
-        moves_allowed=sum(left.values()),
         restarts_left=left,
         team_room=budgets.team_room(),
         aging_per_hour=max((body.aging_per_hour for body in bodies.values()), default=0.0),

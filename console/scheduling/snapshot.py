@@ -157,7 +157,6 @@ class Snapshot:
     jobs: tuple[JobFacts, ...]
     running: tuple[RunningFacts, ...] = ()
     avoid: frozenset[tuple[UUID, int]] = frozenset()
-    moves_allowed: int = 0
     restarts_left: Mapping[str, int] = field(default_factory=dict)
     team_room: Mapping[str, int] = field(default_factory=dict)
     aging_per_hour: float = 0.02
