@@ -9,8 +9,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from console.scheduling.snapshot import GpuFacts
-
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -23,6 +21,8 @@ _LOG_STEP: Final = float(np.log1p(STEP / 100.0))
 # How a missing value is coded; no step of a load is that high.
 MISSING: Final = 31
 _LONGEST: Final = 1_023
+# Spreads the bits of what it multiplies; 2⁶⁴ over the golden ratio.
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def numbers(facts: Sequence[Any], name: str) -> Floats:
@@ -35,10 +35,11 @@ def codes(values: Iterable[Hashable], seen: dict[Any, int]) -> list[int]:
     return [seen.setdefault(value, len(seen)) for value in values]
 
 
-def codes_of(facts: Sequence[Any], name: str) -> tuple[Ints, list[Any]]:
-    """The attribute `name` of each as a number, and what the numbers mean."""
+def codes_of(facts: Sequence[Any], *names: str) -> tuple[Ints, list[Any]]:
+    """The attribute `name` of each as a number, of several what they are together; and what the
+    numbers mean."""
     seen: dict[Any, int] = {}
-    column = np.array(codes(map(attrgetter(name), facts), seen), np.int64)
+    column = np.array(codes(map(attrgetter(*names), facts), seen), np.int64)
     return column, list(seen)
 
 
@@ -64,14 +65,36 @@ def time_of_steps(count: Ints) -> Floats:
     return np.where(count == 0, NAN, 1e-6 * np.exp((count - 1) * _LOG_STEP))
 
 
+def shared(facts: Sequence[Any], name: str) -> tuple[Ints, list[Any]]:
+    """The objects `name` of each, of which few differ: which one each has, and those."""
+    objects = list(map(attrgetter(name), facts))
+    first, which = groups(np.array(list(map(id, objects)), np.int64))
+    return which, [objects[index] for index in first.tolist()]
+
+
 def groups(key: Ints | Floats) -> tuple[Ints, Ints]:
     """Equal keys together: the first index of each group, and the group of each index.
 
-    `key` is [n] or [n, columns]; groups are in the order of their keys.
+    `key` is [n] or [n, columns].
     """
-    if key.ndim == 1:
-        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    one = key if key.ndim == 1 else _mixed(key)
+    _, first, group = np.unique(one, return_index=True, return_inverse=True)
+    if one is key or (key[first[group]] == key).all():
         return first, group
+    return _sorted(key)
+
+
+def _mixed(key: Ints | Floats) -> NDArray[np.uint64]:
+    """The columns as one number, which is the same for two rows that differ once in 2⁶⁴ times."""
+    bits = (key + 0).view(np.uint64)
+    mixed = np.zeros(len(key), np.uint64)
+    for column in bits.T:
+        mixed = (mixed ^ column) * _ODD
+        mixed ^= mixed >> np.uint64(32)
+    return mixed
+
+
+def _sorted(key: Ints | Floats) -> tuple[Ints, Ints]:
     order = np.lexsort(key.T[::-1])
     ordered = key[order]
     new = np.ones(len(key), bool)
@@ -81,6 +104,6 @@ def groups(key: Ints | Floats) -> tuple[Ints, Ints]:
     return order[new], group
 
 
-def model_of(gpu: GpuFacts) -> str:
+def model_of(model: str, simulated: bool) -> str:
     """As predictors know it: what was learnt on a simulated card never serves a real one."""
-    return f"simulated:{gpu.model}" if gpu.simulated else gpu.model
+    return f"simulated:{model}" if simulated else model

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
@@ -83,7 +85,8 @@ def demand_of(
     first, profile = columns.groups(np.nan_to_num(loads, nan=-1.0))
     profiles = _profiles(loads[first], [jobs[index] for index in first.tolist()])
     at = snapshot.at.timestamp()
-    since = np.array([job.submitted_at.timestamp() for job in matched], np.float64)
+    submitted = map(attrgetter("submitted_at"), matched)
+    since = np.array(list(map(datetime.timestamp, submitted)), np.float64)
     waits = np.arange(len(matched)) < len(waiting)
     age = np.where(waits, weights.aging(at - since, snapshot.aging_per_hour), 0)
     key = _class_key(matched, profile[: len(matched)], alone)
@@ -110,18 +113,18 @@ def slots_of(demand: Demand, pinned: Ints) -> Slots:
 
 def _loads(jobs: Sequence[JobFacts], gpus: Sequence[GpuFacts]) -> Floats:
     """[jobs, 7] what a predictor is told of each: fractions, NaN for what nobody measured."""
-    loads = [columns.numbers(jobs, f"use.{name}") / 100.0 for name in _LOADS]
-    model, models = columns.codes_of(jobs, "use.gpu_model")
-    card = _card_bytes(models, gpus)[model]
-    held = columns.numbers(jobs, "use.memory_bytes") / card
-    step = columns.numbers(jobs, "use.step_s")
+    uses = list(map(attrgetter("use"), jobs))
+    loads = [columns.numbers(uses, name) / 100.0 for name in _LOADS]
+    model, models = columns.codes_of(uses, "gpu_model")
+    held = columns.numbers(uses, "memory_bytes") / _card_bytes(models, gpus)[model]
+    step = columns.numbers(uses, "step_s")
     return np.column_stack([*loads, held, step, model])
 
 
 def _card_bytes(models: Sequence[str], gpus: Sequence[GpuFacts]) -> Floats:
     """Of the card each model stands for; of one that nobody has, the largest at hand."""
-    known = {gpu.model: float(gpu.memory_bytes) for gpu in gpus}
-    most = max(known.values(), default=1.0)
+    known = dict(map(attrgetter("model", "memory_bytes"), gpus))
+    most = max(known.values(), default=1)
     return np.array([known.get(model, most) for model in models], np.float64)
 
 
@@ -141,11 +144,11 @@ def _profiles(loads: Floats, examples: Sequence[JobFacts]) -> Sides:
 
 def _class_key(jobs: Sequence[JobFacts], profile: Ints, alone: Collection[UUID]) -> Floats:
     own = {job_id: number for number, job_id in enumerate(sorted(alone), 1)}
-    named = [columns.codes_of(jobs, name)[0] for name in ("pools", "gpu_models", "labels")]
+    named, _ = columns.codes_of(jobs, "pools", "gpu_models", "labels")
     measured = [job.profile_source == CONSERVATIVE for job in jobs]
     every = (
         profile,
-        *named,
+        named,
         columns.numbers(jobs, "weight"),
         columns.numbers(jobs, "proven"),
         np.array(measured, np.float64),

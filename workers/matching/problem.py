@@ -475,13 +475,12 @@ def _guests(
     judged = judge(predictor, memory, seats, demand, seat, job, share)
     throughput = columns.numbers(judged, "throughput")
     slowdown = columns.numbers(judged, "slowdown")
-    _as_scored(throughput, slowdown, field, seats, demand, scores, started >= left)
-    restart = columns.numbers(field.guests, "gpu.rules.restart_s")
+    _as_scored(throughput, slowdown, field, seats, demand, scores)
     unsaved = columns.numbers(running, "unsaved_work_s")
-    cost = weights.cost_work_s(unsaved, restart, throughput)
-    policy = columns.numbers(field.guests, "gpu.rules.move_min_gain")
-    gain = weights.least_gain(cost, columns.numbers(running, "left_work_s") + unsaved, policy)
-    weight = columns.numbers(running, "job.weight")
+    cost = weights.cost_work_s(unsaved, seats.restart_s[seat], throughput)
+    left_s = columns.numbers(running, "left_work_s") + unsaved
+    gain = weights.least_gain(cost, left_s, seats.move_min_gain[seat])
+    weight = columns.numbers(demand.jobs[len(field.waiting) :], "weight")
     return Guests(
         seat=seat,
         job=job,
@@ -501,10 +500,10 @@ def _as_scored(
     seats: Seats,
     demand: Demand,
     scores: Scored,
-    whole: Bools,
 ) -> None:
-    """Who may move and has all that online leaves is judged by the ruler of all other pairs."""
-    at = np.flatnonzero(whole[: field.moving])
+    """Who may move is judged by the ruler of all other pairs, with all that online leaves: a share
+    that was smaller at the start is made good by a restart where it is, and no reason to move."""
+    at = np.flatnonzero(seats.share_percent[len(field.free) :][: field.moving] > 0.0)
     job_class = demand.job_class[len(field.waiting) + at]
     load = seats.load[len(field.free) + at]
     where = scores.row[load], scores.column[job_class]

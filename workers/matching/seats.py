@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -33,6 +34,8 @@ class Seats:
     share_percent: Floats
     quota_bytes: Floats
     most_slowdown: Floats
+    restart_s: Floats
+    move_min_gain: Floats
     load: Ints
     online: Online
     kind: Ints
@@ -50,43 +53,45 @@ class Seats:
 
 def seats_of(gpus: Sequence[GpuFacts], memory: Memory) -> Seats:
     """Loads rounded up to steps of 5 %, to the safe side; `memory` numbers the models."""
-    size = columns.numbers(gpus, "memory_bytes")
-    held = columns.numbers(gpus, "online.memory_bytes")
-    reserve = columns.numbers(gpus, "rules.memory_reserve_percent")
-    most = columns.numbers(gpus, "rules.most_slowdown")
-    share = _share(gpus)
-    steps = [columns.steps(columns.numbers(gpus, f"online.{name}")) for name in _LOADS]
+    online = list(map(attrgetter("online"), gpus))
+    rule, rules = columns.shared(gpus, "rules")
+    size, held = columns.numbers(gpus, "memory_bytes"), columns.numbers(online, "memory_bytes")
+    reserve = columns.numbers(rules, "memory_reserve_percent")[rule]
+    share = _share(gpus, columns.numbers(rules, "sm_reserve_percent")[rule])
+    steps = [columns.steps(columns.numbers(online, name)) for name in _LOADS]
     steps.append(columns.steps(100.0 * held / np.maximum(size, 1.0)))
-    step = columns.time_steps(columns.numbers(gpus, "online.step_s"))
-    models = [columns.model_of(gpu) for gpu in gpus]
-    model = np.array(columns.codes(models, memory.models), np.int64)
+    step = columns.time_steps(columns.numbers(online, "step_s"))
+    card, cards = columns.codes_of(gpus, "model", "simulated")
+    models = [columns.model_of(*one) for one in cards]
+    model = np.array(columns.codes(models, memory.models), np.int64)[card]
     key = _key([*steps, (share / shares.STEP).astype(np.int64)], step, model)
     first, load = columns.groups(key)
-    kind, kinds = _kinds(gpus)
+    kind, kinds = _kinds(gpus, columns.numbers(rules, "proven_for_tier")[rule])
     left = np.maximum(0.0, size - held - size * reserve / 100.0)
+    known = tuple(models[index] for index in card[first].tolist())
     return Seats(
         gpus=gpus,
         share_percent=share,
         quota_bytes=np.floor(left / MEMORY_STEP_BYTES) * MEMORY_STEP_BYTES,
-        most_slowdown=most,
+        most_slowdown=columns.numbers(rules, "most_slowdown")[rule],
+        restart_s=columns.numbers(rules, "restart_s")[rule],
+        move_min_gain=columns.numbers(rules, "move_min_gain")[rule],
         load=load,
         online=Online(
             key=key[first].tolist(),
-            profiles=_profiles([column[first] for column in steps], step[first], models, first),
+            profiles=_profiles([column[first] for column in steps], step[first], known),
             share=share[first] / 100.0,
-            gpu_model=tuple(models[index] for index in first.tolist()),
+            gpu_model=known,
         ),
         kind=kind,
         kinds=kinds,
     )
 
 
-def _share(gpus: Sequence[GpuFacts]) -> Floats:
+def _share(gpus: Sequence[GpuFacts], reserve: Floats) -> Floats:
     """What complements the peak, itself rounded up."""
-    peak = 100.0 * columns.share_of_steps(
-        columns.steps(columns.numbers(gpus, "online_peak_percent"))
-    )
-    return shares.complement(peak, columns.numbers(gpus, "rules.sm_reserve_percent"))
+    peak = columns.steps(columns.numbers(gpus, "online_peak_percent"))
+    return shares.complement(100.0 * columns.share_of_steps(peak), reserve)
 
 
 def _key(steps: Sequence[Ints], time: Ints, model: Ints) -> Ints:
@@ -97,7 +102,7 @@ def _key(steps: Sequence[Ints], time: Ints, model: Ints) -> Ints:
     return key
 
 
-def _profiles(steps: Sequence[Ints], time: Ints, models: Sequence[str], first: Ints) -> Profiles:
+def _profiles(steps: Sequence[Ints], time: Ints, models: tuple[str, ...]) -> Profiles:
     sm, util, occupancy, bandwidth, held = (columns.share_of_steps(column) for column in steps)
     return Profiles(
         sm=sm,
@@ -106,14 +111,12 @@ def _profiles(steps: Sequence[Ints], time: Ints, models: Sequence[str], first: I
         bandwidth=bandwidth,
         memory=held,
         step_s=columns.time_of_steps(time),
-        gpu_model=tuple(models[index] for index in first.tolist()),
+        gpu_model=models,
     )
 
 
-def _kinds(gpus: Sequence[GpuFacts]) -> tuple[Ints, Sequence[GpuFacts]]:
+def _kinds(gpus: Sequence[GpuFacts], proven: Floats) -> tuple[Ints, Sequence[GpuFacts]]:
     """GPUs that differ in nothing that a job can ask for or be kept from by name."""
-    seen: dict[object, int] = {}
-    names = ((gpu.pool, gpu.model, gpu.labels, gpu.tier, gpu.rules.proven_for_tier) for gpu in gpus)
-    kind = np.array(columns.codes(names, seen), np.int64)
-    _, first = np.unique(kind, return_index=True)
+    told, _ = columns.codes_of(gpus, "pool", "model", "labels", "tier")
+    first, kind = columns.groups(np.column_stack([told, proven]))
     return kind, [gpus[index] for index in first.tolist()]
