@@ -42,7 +42,7 @@ RULES: Final = Rules(
     sm_reserve_percent=5.0,
     memory_reserve_percent=5.0,
     min_headroom_percent=0.0,
-    move_min_gain=0.05,
+    move_min_gain=0.1,
     restart_s=60.0,
 )
 # Of a GPU's own load, relative to its service's.
