@@ -31,6 +31,7 @@ from console.inventory import (
     emptying,
     enrolment,
     import_runs,
+    never_share,
     nodes,
     serializers,
     sharing,
@@ -135,6 +136,18 @@ class NodeViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[N
         """Cordon the node and ask for the end of all that runs there."""
         return self._do(request, draining.drain)
 
+    @extend_schema(request=ReasonSerializer, responses=serializers.NodeSerializer)
+    @action(detail=True, methods=["post"])
+    def forbid_sharing(self, request: Request, name: str) -> Response:
+        """Place nothing on its GPUs, whatever their mode; what runs goes on."""
+        return self._do(request, never_share.forbid)
+
+    @extend_schema(request=ReasonSerializer, responses=serializers.NodeSerializer)
+    @action(detail=True, methods=["post"])
+    def allow_sharing(self, request: Request, name: str) -> Response:
+        """The modes decide again."""
+        return self._do(request, never_share.allow)
+
     @extend_schema(responses=serializers.DrainStepSerializer(many=True), filters=False)
     @action(detail=True, pagination_class=None)
     def preview_drain(self, request: Request, name: str) -> Response:
@@ -171,6 +184,24 @@ class GpuViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[Gp
         """Set the GPU's own mode; the lower of it and the pool's holds."""
         gpu = self.get_object()
         _set_mode(request, gpu, gpu.node.pool)
+        return Response(self.get_serializer(self.get_object()).data)
+
+    @extend_schema(request=ReasonSerializer, responses=serializers.GpuSerializer)
+    @action(detail=True, methods=["post"])
+    def forbid_sharing(self, request: Request, pk: str) -> Response:
+        """Place nothing there, whatever its mode; what runs goes on."""
+        return self._mark(request, never_share.forbid)
+
+    @extend_schema(request=ReasonSerializer, responses=serializers.GpuSerializer)
+    @action(detail=True, methods=["post"])
+    def allow_sharing(self, request: Request, pk: str) -> Response:
+        """The modes decide again."""
+        return self._mark(request, never_share.allow)
+
+    def _mark(self, request: Request, change: Any) -> Response:
+        gpu, user = self.get_object(), caller(request)
+        access.require(user, Role.OPERATOR, gpu.node.pool)
+        change(gpu, person(user), reason_of(request), timezone.now())
         return Response(self.get_serializer(self.get_object()).data)
 
     @extend_schema(request=ReasonSerializer, responses=serializers.GpuSerializer)

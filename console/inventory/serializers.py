@@ -38,7 +38,8 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
         model = Node
         fields = (
             "id", "name", "pool", "labels", "source", "runtime", "state", "state_since",
-            "cordoned", "draining", "agent_version", "capabilities", "last_seen_at", "generation",
+            "cordoned", "draining", "never_share", "cpu_cores", "host_memory_bytes",
+            "agent_version", "capabilities", "last_seen_at", "generation",
             "generation_at", "observed_generation", "observed_at", "observed_policies", "refused",
         )  # fmt: skip
 
@@ -49,14 +50,15 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
     effective_mode = serializers.SerializerMethodField()
     forbidding_fact = serializers.SerializerMethodField()
     degraded = serializers.ListField(child=serializers.CharField(), read_only=True)
+    labels = serializers.DictField(child=serializers.CharField(), read_only=True)
 
     class Meta:
         model = Gpu
         fields = (
             "id", "node", "pool", "index", "uuid", "model", "memory_bytes", "memory_assumed",
             "driver", "pcie_max_bytes_s", "source", "sharing_mode", "effective_mode",
-            "forbidding_fact", "holdback", "conflict", "retired_at", "state", "state_since",
-            "state_why", "degraded", "disabled", "disabled_reason",
+            "forbidding_fact", "holdback", "never_share", "labels", "conflict", "retired_at",
+            "state", "state_since", "state_why", "degraded", "disabled", "disabled_reason",
         )  # fmt: skip
 
     def get_effective_mode(self, gpu: Gpu) -> str:

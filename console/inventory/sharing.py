@@ -46,6 +46,8 @@ def forbidding_fact(gpu: Gpu) -> str:
         (gpu.node.source == Node.Source.IMPORTED, "imported: no agent on the node yet"),
         (gpu.disabled, f"disabled: {gpu.disabled_reason or 'no reason given'}"),
         (gpu.unshareable_fact != "", gpu.unshareable_fact),
+        (gpu.never_share, "marked as never to be shared"),
+        (gpu.node.never_share, "its node is marked as never to be shared"),
         (gpu.holdback, modes.HOLDBACK_FACT),
     )
     return next((fact for holds, fact in facts if holds), "")

@@ -17,7 +17,7 @@ from console.accounts.access import SreRequest
 from console.accounts.models import Role
 from console.api import in_sight
 from console.audit.services import person
-from console.inventory import draining, emptying, nodes, queries, sharing
+from console.inventory import draining, emptying, never_share, nodes, queries, sharing
 from console.inventory.emptying import live_on
 from console.inventory.filters import NodeFilter
 from console.inventory.models import Gpu, Node, Pool
@@ -76,6 +76,13 @@ def node_uncordon(request: SreRequest, name: str) -> HttpResponse:
     return _change_node(request, name, nodes.uncordon, "takes new placements again.")
 
 
+@require_POST
+def node_never_share(request: SreRequest, name: str) -> HttpResponse:
+    if request.POST.get("never"):
+        return _change_node(request, name, never_share.forbid, "is never to be shared.")
+    return _change_node(request, name, never_share.allow, "may be shared again.")
+
+
 @require_http_methods(["GET", "POST"])
 def node_drain(request: SreRequest, name: str) -> HttpResponse:
     """First what it would do, then do it."""
@@ -105,6 +112,15 @@ def gpu_enable(request: SreRequest, gpu_id: int) -> HttpResponse:
     gpu = _gpu(request, gpu_id)
     access.require(request.user, Role.OPERATOR, gpu.node.pool)
     return _change_gpu(request, gpu, nodes.enable_gpu, "is judged afresh by its agent.")
+
+
+@require_POST
+def gpu_never_share(request: SreRequest, gpu_id: int) -> HttpResponse:
+    gpu = _gpu(request, gpu_id)
+    access.require(request.user, Role.OPERATOR, gpu.node.pool)
+    if request.POST.get("never"):
+        return _change_gpu(request, gpu, never_share.forbid, "is never to be shared.")
+    return _change_gpu(request, gpu, never_share.allow, "may be shared again.")
 
 
 @require_http_methods(["GET", "POST"])

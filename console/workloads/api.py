@@ -14,7 +14,11 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 from rest_framework.viewsets import GenericViewSet
 
+from console.accounts import access
+from console.accounts.models import Role
 from console.api import IsViewer, caller
+from console.audit.services import person
+from console.inventory import never_share
 from console.rest import PoolScoped, ReasonSerializer, reason_of
 from console.workloads import caps, holds, serializers, services
 from console.workloads.filters import InstanceFilter, JobFilter, ServiceFilter
@@ -59,6 +63,24 @@ class ServiceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScope
     )
     serializer_class = serializers.ServiceSerializer
     filterset_class = ServiceFilter
+
+    @extend_schema(request=ReasonSerializer, responses=serializers.ServiceSerializer)
+    @action(detail=True, methods=["post"])
+    def forbid_sharing(self, request: Request, pk: str) -> Response:
+        """Place nothing beside its instances, whatever the mode; what runs goes on."""
+        return self._mark(request, never_share.forbid)
+
+    @extend_schema(request=ReasonSerializer, responses=serializers.ServiceSerializer)
+    @action(detail=True, methods=["post"])
+    def allow_sharing(self, request: Request, pk: str) -> Response:
+        """The modes decide again."""
+        return self._mark(request, never_share.allow)
+
+    def _mark(self, request: Request, change: Any) -> Response:
+        service, user = self.get_object(), caller(request)
+        access.require(user, Role.OPERATOR, service.pool)
+        change(service, person(user), reason_of(request), timezone.now())
+        return Response(self.get_serializer(self.get_object()).data)
 
 
 class InstanceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PoolScoped[OnlineInstance]):

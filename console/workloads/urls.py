@@ -12,5 +12,6 @@ urlpatterns = [
     path("jobs/<uuid:pk>/lift-hold/", views.job_lift_hold, name="job_lift_hold"),
     path("services/", views.service_list, name="services"),
     path("services/<int:pk>/", views.service, name="service"),
+    path("services/<int:pk>/never-share/", views.service_never_share, name="service_never_share"),
     path("services/<int:pk>/series.json", views.service_series, name="service_series"),
 ]

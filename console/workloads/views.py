@@ -8,13 +8,15 @@ from uuid import UUID
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from console.accounts import access
 from console.accounts.access import SreRequest
 from console.accounts.models import Role
+from console.audit.services import person
 from console.errors import Invalid
 from console.faults import queries as faults
+from console.inventory import never_share
 from console.lists import options
 from console.pages import act, dialog, reason_of
 from console.scheduling.pending import WhyPending
@@ -171,9 +173,25 @@ def service(request: SreRequest, pk: int) -> HttpResponse:
         "sides": queries.sides(rows),
         "faults": faults.of_service(found),
         "profiles": found.profiles.defer("counts"),
+        "may_operate": access.allowed(request.user, Role.OPERATOR, found.pool),
     }
     template = "workloads/_service_live.html" if request.htmx else "workloads/service.html"
     return render(request, template, context)
+
+
+@require_POST
+def service_never_share(request: SreRequest, pk: int) -> HttpResponse:
+    """Place nothing beside its instances, or let the sharing modes decide again."""
+    found = get_object_or_404(queries.services(request.user), pk=pk)
+    access.require(request.user, Role.OPERATOR, found.pool)
+    never = bool(request.POST.get("never"))
+    change = never_share.forbid if never else never_share.allow
+    return act(
+        request,
+        lambda: change(found, person(request.user), reason_of(request), timezone.now()),
+        f"{found} {'never gets a neighbour' if never else 'may have neighbours again'}.",
+        f"/services/{found.pk}/",
+    )
 
 
 @require_GET
