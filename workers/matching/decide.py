@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -50,6 +51,20 @@ class _Watch:
         return max(0.0, self.ends - self.clock())
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A round makes tens of thousands of objects without a cycle among them, and the collector
+    would look through all of them again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_uncollected()
 def decide(
     snapshot: Snapshot,
     predictor: Predictor = COLD,

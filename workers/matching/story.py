@@ -167,19 +167,19 @@ class Story:
         of these as there are GPUs, in every round.
         """
         guests, field = self.problem.guests, self.problem.field
-        moved = set(self.deal.moved.tolist())
-        kept = np.array([at for at in range(len(field.guests)) if at not in moved], np.int64)
-        trimmed = set(self.matched.trimmed.tolist())
-        gains = explain.percents(guests.least_gain)
-        worths = guests.worth.tolist()
+        moved, trimmed = set(self.deal.moved.tolist()), set(self.matched.trimmed.tolist())
+        gains, worths = explain.percents(guests.least_gain), guests.worth.tolist()
+        kept = {gain: explain.kept(gain) for gain in set(gains)}
         nobody = Rivals([""], [None], [None], [""])
-        for at in kept.tolist():
-            one = guests.judged[at]
-            stays = explain.TRIMMED if at in trimmed else field.guests[at].stays
-            code, why = Code.KEPT, explain.kept(gains[at])
-            if stays:
+        pairs = zip(
+            guests.seat.tolist(), guests.job.tolist(), guests.judged, field.guests, strict=True
+        )
+        for at, (seat, job, one, guest) in enumerate(pairs):
+            if at in moved:
+                continue
+            code, why = Code.KEPT, kept[gains[at]]
+            if stays := explain.TRIMMED if at in trimmed else guest.stays:
                 code, why = Code.FIXED, explain.fixed(stays)
-            seat, job = int(guests.seat[at]), int(guests.job[at])
             said = f"{one.said} {why}"
             yield self._pair(Kind.KEEP, code, said, seat, job, one, nobody, 0, worths[at])
 
