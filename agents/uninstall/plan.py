@@ -21,6 +21,8 @@ STATE_FILES: Final = (
     "agent.lock",
     "status.json",
     "status.json.new",
+    "hooks.json",
+    "hooks.json.new",
     "off",
     "off.new",
 )

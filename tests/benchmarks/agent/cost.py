@@ -7,6 +7,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -15,7 +16,14 @@ from tests.agents.simulated_node import SimulatedNode
 
 async def core_ratio(node: SimulatedNode, windows: int, window_s: float) -> float:
     """CPU time over time; the median of the windows."""
-    return median([await _window(node.agent.pid, window_s) for _ in range(windows)])
+    (ratio,) = await core_ratios([node.agent.pid], windows, window_s)
+    return ratio
+
+
+async def core_ratios(pids: Sequence[int], windows: int, window_s: float) -> list[float]:
+    """Of several processes in the same moments."""
+    taken = [await _window(pids, window_s) for _ in range(windows)]
+    return [median(each) for each in zip(*taken, strict=True)]
 
 
 async def cold_factor(turns: int) -> float:
@@ -51,10 +59,11 @@ def rss_mib(node: SimulatedNode) -> float:
     return int(resident) / 1024
 
 
-async def _window(pid: int, window_s: float) -> float:
-    before, began = _cpu_s(pid), time.monotonic()
+async def _window(pids: Sequence[int], window_s: float) -> list[float]:
+    before, began = [_cpu_s(pid) for pid in pids], time.monotonic()
     await asyncio.sleep(window_s)
-    return (_cpu_s(pid) - before) / (time.monotonic() - began)
+    passed_s = time.monotonic() - began
+    return [(_cpu_s(pid) - at) / passed_s for pid, at in zip(pids, before, strict=True)]
 
 
 def _cpu_s(pid: int) -> float:
