@@ -120,7 +120,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     `throughput` (a fraction of the job's speed alone) and `slowdown` (of online, 1 = none) are
     predictions by `predictor`, each with its 90 % interval; `flags`: why they are out of what it
     has learned. `runner_up`: the job that was next best there, `runner_up_loss` what it would cost
-    the plan, in GPUs. `gpu_price`: what the plan would lose without the GPU, in GPUs.
+    the plan, in GPUs. `gpu_price`: what the GPU earns at the prices of the certificate, in GPUs.
     """
 
     kind: Kind

@@ -100,6 +100,26 @@ def prices(market: Market, solution: Solution) -> Ints:
     return price
 
 
+def lowest_prices(market: Market, solution: Solution) -> Ints:
+    """[classes] the lowest prices at which nobody gains by a change: what one more job of each
+    class would add, less its own extra. Less them a GPU earns what the plan would lose without it.
+    """
+    slots, classes = market.slots, len(market.slots.capacity)
+    taken = solution.taken(classes)
+    change, _ = _changes(market, solution)
+    price: Ints = np.full(classes, -MOST_WORTH, np.int64)
+    some = taken > 0
+    price[some] = -slots.extra[slots.offset[:-1][some] + taken[some] - 1]
+    idle = np.bincount(solution.row, solution.count, len(market.rows)) < market.rows
+    price = np.maximum(price, _or_far(market.worth[idle]).max(axis=0, initial=-MOST_WORTH))
+    for _ in range(classes):
+        higher: Ints = np.maximum(price, (price[:, None] - change).max(axis=0, initial=-MOST_WORTH))
+        if (higher == price).all():
+            break
+        price = higher
+    return price
+
+
 def _changes(market: Market, solution: Solution) -> tuple[NDArray[np.int32], Ints]:
     """The least that a GPU loses by a change from one class to another [classes, classes], and by
     taking no job [classes]."""

@@ -1,8 +1,8 @@
 """What a GPU is worth to the plan, and who else would have liked to have it. Pure.
 
 At the certificate's prices a GPU earns what its pair is worth less the price of the job's class:
-that is the price of the GPU, what the plan would lose without it. The runner-up is the class that
-would earn the next most there; what it would earn less is what it would cost the plan.
+that is the price of the GPU. The runner-up is the class that would earn the next most there; what
+it would earn less is what it would cost the plan.
 """
 
 from __future__ import annotations

@@ -189,9 +189,9 @@ class WhyNot:
     def _row_price(self) -> Floats:
         """What the plan would lose without a GPU of each row, in millionths."""
         price = np.zeros(len(self.rows))
-        solution, proof = self.matched.solution, self.matched.proof
+        solution, lowest = self.matched.solution, self.matched.lowest_prices
         worth = self.problem.worth[solution.row, solution.job_class]
-        price[solution.row] = np.maximum(0, worth - proof.price[solution.job_class])
+        price[solution.row] = np.maximum(0, worth - lowest[solution.job_class])
         return price
 
 

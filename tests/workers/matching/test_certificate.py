@@ -79,3 +79,20 @@ def test_the_largest_worths_do_not_overflow():
     market = Market(most, np.ones(3, np.int64), Slots(np.ones(2, np.int64), extra))
     proof = certificate.prove(market, solve.assign(market))
     assert proof.value == proof.upper_bound == 4 * MOST_WORTH
+
+
+@given(markets())
+def test_the_lowest_price_is_what_one_more_job_would_add(market):
+    lowest = certificate.lowest_prices(market, solve.assign(market))
+    for job_class in range(len(market.slots.capacity)):
+        more = one_more(market, job_class)
+        assert optimum(more) - optimum(market) == max(0, int(lowest[job_class]))
+
+
+def one_more(market, job_class) -> Market:
+    """With a job more of the class, which has not waited at all."""
+    slots = market.slots
+    end = slots.offset[job_class + 1]
+    capacity = slots.capacity.copy()
+    capacity[job_class] += 1
+    return Market(market.worth, market.rows, Slots(capacity, np.insert(slots.extra, end, 0)))
