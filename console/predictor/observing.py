@@ -34,7 +34,7 @@ from console.workloads.models import OnlineInstance, OnlineService
 # What a node told of a placement is old after this long. Our choice, as are those below.
 FRESH_S: Final = 12.0
 # So many placements are watched at once, and so many windows written at once, rare pairs first.
-MOST_WATCHED: Final = 2_000
+MOST_WATCHED: Final = 600
 MOST_WRITTEN: Final = 300
 # The newest of each pair are kept, and the newest of all.
 KEPT_OF_A_PAIR: Final = 60
@@ -91,7 +91,7 @@ def _services() -> dict[int, OnlineService]:
 def _pairs(services: Mapping[int, OnlineService], open_: windows.Windows) -> Iterator[Pair]:
     running = Placement.objects.filter(
         state=PlacementState.RUNNING, gpu__in=_some(services, open_)
-    ).select_related("job", "gpu")
+    ).select_related("job", "gpu__node")
     for placement in running:
         yield Pair(placement, services[placement.gpu_id])
 

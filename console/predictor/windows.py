@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 # A sample this much later than the one before leaves a gap. Our choices, this and the next two.
-MOST_GAP_S: Final = 25.0
+MOST_GAP_S: Final = 30.0
 # Percent of the card: how far duty may be from the share, and wander.
 STEADY_PERCENT: Final = 5.0
 LEAST_SAMPLES: Final = 3

@@ -19,7 +19,7 @@ from console.telemetry import live_store
 from console.telemetry.latest import LiveGpu
 from console.telemetry.models import NodeEvent
 from console.workloads.models import OnlineInstance
-from tests.console.inventory.cast import GIB, NOW, a_node, a_pool
+from tests.console.inventory.cast import GIB, NOW, a_gpu, a_node, a_pool
 from tests.console.workloads.cast import a_job, a_service, placed
 
 pytestmark = pytest.mark.django_db
@@ -82,6 +82,16 @@ def test_a_window_of_a_running_pair_is_one_observation(pair):
     assert (row.online_sm_percent, row.online_util_percent) == (20.0, 30.0)
     assert row.job_memory_percent == pytest.approx(20.0)
     assert row.card == "simulated:A100"
+
+
+def test_more_pairs_cost_no_more_queries(pair, django_assert_max_num_queries):
+    service = pair.gpu.instances.get().service
+    for index in range(2, 8):
+        gpu = a_gpu(pair.gpu.node, index)
+        OnlineInstance.objects.create(service=service, gpu=gpu)
+        placed(gpu, observed_throughput=0.5, **LIMITS)
+    with django_assert_max_num_queries(16):
+        observing.observe(NOW)
 
 
 def test_p99_is_told_against_the_same_load_without_a_neighbour(pair):

@@ -70,7 +70,7 @@ def test_what_disturbs_a_window_drops_it_whole(broken):
 
 
 def test_a_gap_in_the_samples_drops_the_window():
-    assert full_of([a_sample(0), a_sample(5), a_sample(10), a_sample(36), a_sample(40)]) == []
+    assert full_of([a_sample(0), a_sample(5), a_sample(10), a_sample(41), a_sample(45)]) == []
 
 
 def test_a_report_that_is_told_twice_counts_once():
