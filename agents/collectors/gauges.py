@@ -38,6 +38,14 @@ _CALLS: Final[Mapping[str, tuple[tuple[int, ...], int]]] = {
 }
 
 
+# The pid and the bytes of a process; all bits set: not told.
+Entry: TypeAlias = tuple[int, int]
+
+MOST_LISTED: Final = 64
+# nvmlProcessInfo_t of the third version of these calls: behind the bytes come two numbers of MIG.
+_ENTRY: Final = Struct("=I4xQ8x")
+
+
 def function(library: Any, name: str) -> Callable[..., int] | None:
     """The library's own; None where it lacks it, or where `library`, which is nvidia-ml-py or what
     stands in for it, shows no library."""
@@ -66,6 +74,23 @@ class Gauges:
     def _call(self, made: Callable[..., int], name: str, handle: Any) -> Call:
         arguments, place = _CALLS[name]
         return partial(made, handle, *arguments, ctypes.byref(self._memory, place))
+
+
+class Listing:
+    """One of the driver's lists of the processes on a card."""
+
+    def __init__(self, call: Callable[..., int], handle: Any) -> None:
+        self._room = ctypes.create_string_buffer(MOST_LISTED * _ENTRY.size)
+        self._count = ctypes.c_uint()
+        self._call = partial(call, handle, ctypes.byref(self._count), self._room)
+
+    def read(self) -> list[Entry] | None:
+        """None when the call fails, as it does where there are more than `MOST_LISTED`."""
+        self._count.value = MOST_LISTED
+        if self._call():
+            return None
+        listed = memoryview(self._room)[: self._count.value * _ENTRY.size]
+        return list(_ENTRY.iter_unpack(listed))
 
 
 def gauges(library: Any, handle: Any, names: Iterable[str]) -> Gauges | None:

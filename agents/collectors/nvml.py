@@ -10,7 +10,7 @@ import ctypes
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -32,7 +32,9 @@ from agents.collectors.gauges import (
     MEMORY_V2,
     SM_CLOCK,
     Call,
+    Entry,
     Gauges,
+    Listing,
     function,
     gauges,
 )
@@ -132,6 +134,7 @@ class Device:
     throttled_at: float | None = None
     throttled_mhz: float | None = None
     gauges: Gauges | None = None
+    listings: dict[str, Listing] = field(default_factory=dict)
 
 
 class Trouble(Exception):
@@ -533,9 +536,9 @@ def clients(nvml: Nvml, device: Device) -> tuple[Client, ...] | None:
 
     Raises Trouble, Unavailable.
     """
-    lists: dict[str, Iterable[Any] | None] = {}
+    lists: dict[str, Sequence[Entry] | None] = {}
     for kind, forms in LIST_FORMS.items():
-        lists[kind] = found = nvml.first_of(device, *forms)
+        lists[kind] = found = _listed(nvml, device, forms)
         # A card may know no graphics and no MPS, and says so; a list that failed hides clients.
         is_absent = kind != "compute" and forms[0][0] in device.absent
         if (found is None and not is_absent) or len(found or ()) > MOST_PROCESSES:
@@ -543,13 +546,28 @@ def clients(nvml: Nvml, device: Device) -> tuple[Client, ...] | None:
     return merged(lists, device.card.memory_bytes)
 
 
-def merged(lists: dict[str, Iterable[Any] | None], memory_bytes: int) -> tuple[Client, ...]:
+def _listed(nvml: Nvml, device: Device, forms: tuple[Any, ...]) -> Sequence[Entry] | None:
+    """Straight where that has gone well before; see `gauges`."""
+    name = str(forms[0][0])
+    listing = device.listings.get(name)
+    if listing is not None and (entries := listing.read()) is not None:
+        return entries
+    device.listings.pop(name, None)
+    told = nvml.first_of(device, *forms)
+    if told is None:
+        return None
+    call = None if nvml.form_of(name) else function(nvml.library, name)
+    if call is not None:
+        device.listings[name] = Listing(call, device.handle)
+    return [(int(one.pid), one.usedGpuMemory) for one in told]
+
+
+def merged(lists: Mapping[str, Sequence[Entry] | None], memory_bytes: int) -> tuple[Client, ...]:
     """One entry for each pid, however many lists hold it. Its memory is the most that one says."""
     found: dict[int, Client] = {}
     for kind, entries in lists.items():
-        for entry in entries or ():
-            pid = int(entry.pid)
-            memory = numbers.size(entry.usedGpuMemory, memory_bytes)
+        for pid, raw in entries or ():
+            memory = numbers.size(raw, memory_bytes)
             one = Client(pid, memory, kind == "mps", kind == "graphics")
             found[pid] = _both(found[pid], one) if pid in found else one
     return tuple(found.values())
