@@ -35,11 +35,11 @@ def main() -> int:
             took_s = time.monotonic() - began
             training = training.step(STEP_S * clock, STEP_S / took_s)
             training = training.save() if training.save_is_due else training
-            tell(training)
+            tell(training, STEP_S)
     except CudaError as error:
         say(f"lost its context: {error}")
         return 1
-    tell(training.save())
+    tell(training.save(), STEP_S)
     say("finished")
     return 0
 
