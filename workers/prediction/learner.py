@@ -76,7 +76,7 @@ RECIPE: Final = Recipe()
 
 # The student: its hidden layers, how many pairs it is told of, how far from those learnt from (in
 # their standard deviations), how many at a time, and how fast it learns.
-STUDENT: Final = (32, 16)
+STUDENT: Final = (16, 16)
 LESSONS: Final = 30_000
 NEARBY: Final = 0.3
 BATCH: Final = 1_024
