@@ -30,7 +30,7 @@ def test_a_quantile_of_counts_is_near_the_true_one():
     counts: dict = {}
     digest.add(counts, "sm_percent", values)
     true = sorted(values)[int(0.95 * len(values))]
-    assert true * 0.99 <= digest.quantile(counts, "sm_percent", 0.95) <= true * 1.06
+    assert true * 0.99 <= digest.quantile(counts, "sm_percent", 0.95) <= true * 1.02
 
 
 def test_what_is_no_value_counts_for_nothing():
@@ -62,7 +62,7 @@ def test_a_profile_is_of_one_gpu_model(gpu):
     samples = live(gpu, **BUSY) | live(other, **BUSY | {"sm_online_percent": 60.0})
     assert service_profiles.watch(samples, NOW) == 2
     found = {row.gpu_model: round(row.sm_percent) for row in ServiceProfile.objects.all()}
-    assert found == {"A100": 31, "A10": 61}
+    assert found == {"A100": 30, "A10": 60}
 
 
 def test_beside_a_guest_only_its_own_side_counts(gpu):
