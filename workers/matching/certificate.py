@@ -28,11 +28,17 @@ _CELLS: Final = 2**16
 
 @dataclass(frozen=True)
 class Proof:
-    """`value` of the assignment, and the `upper_bound` that `price` gives for every one."""
+    """`value` of the assignment, and the `upper_bound` that `price` gives for every one.
+
+    `price` is the highest at which nobody gains by a change, `lowest` the lowest: what one more job
+    of each class would add, less its own extra. Less it a GPU earns what the plan would lose
+    without that GPU.
+    """
 
     value: int
     upper_bound: int
     price: Ints
+    lowest: Ints
 
     @property
     def gap(self) -> int:
@@ -43,8 +49,10 @@ def prove(market: Market, solution: Solution) -> Proof:
     """Raises ValueError when `solution` makes more pairs than there are GPUs or jobs, or one that
     may not be made."""
     check(market, solution)
-    price = prices(market, solution)
-    return Proof(value(market, solution), bound(market, price), price)
+    change, leave = _changes(market, solution)
+    price = _highest(market, solution, change, leave)
+    lowest = _lowest(market, solution, change)
+    return Proof(value(market, solution), bound(market, price), price, lowest)
 
 
 def check(market: Market, solution: Solution) -> None:
@@ -81,11 +89,15 @@ def bound(market: Market, price: Ints) -> int:
 
 
 def prices(market: Market, solution: Solution) -> Ints:
-    """[classes] the highest prices at which nobody gains by a change; of an assignment that is not
-    the best there are none, and these prove so by a bound above its value."""
+    """[classes] the highest prices at which nobody gains by a change."""
+    return _highest(market, solution, *_changes(market, solution))
+
+
+def _highest(market: Market, solution: Solution, change: NDArray[np.int32], leave: Ints) -> Ints:
+    """[classes] of an assignment that is not the best there are no prices, and these prove so by a
+    bound above its value."""
     slots = market.slots
     taken = solution.taken(len(slots.capacity))
-    change, leave = _changes(market, solution)
     free = taken < slots.capacity
     most = np.full(len(taken), MOST_WORTH, np.int64)
     most[free] = -slots.extra[slots.offset[:-1][free] + taken[free]]
@@ -100,13 +112,10 @@ def prices(market: Market, solution: Solution) -> Ints:
     return price
 
 
-def lowest_prices(market: Market, solution: Solution) -> Ints:
-    """[classes] the lowest prices at which nobody gains by a change: what one more job of each
-    class would add, less its own extra. Less them a GPU earns what the plan would lose without it.
-    """
+def _lowest(market: Market, solution: Solution, change: NDArray[np.int32]) -> Ints:
+    """[classes] a job of each may be left out, take an idle GPU, or take the place of another."""
     slots, classes = market.slots, len(market.slots.capacity)
     taken = solution.taken(classes)
-    change, _ = _changes(market, solution)
     price: Ints = np.full(classes, -MOST_WORTH, np.int64)
     some = taken > 0
     price[some] = -slots.extra[slots.offset[:-1][some] + taken[some] - 1]

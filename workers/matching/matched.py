@@ -36,7 +36,6 @@ class Matched:
 
     `solution` names the rows and classes of the problem. `trimmed`: guests for which a better
     place was found, but no restart is left. `price` of each class, of the plan without pins.
-    `market` and what was `found` in it are without those that are pinned.
     """
 
     problem: Problem
@@ -47,13 +46,6 @@ class Matched:
     pinned: Ints
     trimmed: Ints
     price: Ints
-    market: Market
-    found: Solution
-
-    @cached_property
-    def lowest_prices(self) -> Ints:
-        """[classes] what one more job of each would add, in millionths, less its own extra."""
-        return certificate.lowest_prices(self.market, self.found)
 
     @property
     def prices(self) -> Mapping[str, int]:
@@ -99,7 +91,7 @@ def match(
     with watch.phase("prove"):
         proof = certificate.prove(market, found)
     trimmed = np.intersect1d(trimmed, pinned)
-    return Matched(problem, solution, proof, dealt, chains, pinned, trimmed, reached, market, found)
+    return Matched(problem, solution, proof, dealt, chains, pinned, trimmed, reached)
 
 
 def _start(problem: Problem, prices: Mapping[str, int]) -> Ints | None:

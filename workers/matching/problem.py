@@ -381,8 +381,9 @@ def _left(seats: Seats, code: Code) -> Floats:
 
 
 def _held(rows: Rows, row: Ints, job_class: Ints) -> Bools:
-    only = np.array([rows.only.get(one, -1) for one in row.tolist()], np.int64)[:, None]
-    held: Bools = (only >= 0) & (only != job_class)
+    held = np.zeros((len(row), len(job_class)), bool)
+    for at in np.flatnonzero(np.isin(row, list(rows.only))).tolist():
+        held[at] = job_class != rows.only[int(row[at])]
     return held
 
 
@@ -412,29 +413,42 @@ def _worth(
     seats: Seats, classes: Classes, scores: Scored, kinds: Mapping[Code, Bools], rows: Rows
 ) -> Worths:
     bound, bounds = _bounds(seats)
-    base = [_base(scores, classes, most) for most in bounds]
-    allowed = ~np.logical_or.reduce(list(kinds.values()))
-    every = np.arange(len(classes))
+    base = np.concatenate([_base(scores, classes, most) for most in bounds])
+    which = bound * len(scores.row) + seats.load
+    masks = list(_masks(seats, classes, kinds))
     worth = np.empty((len(rows), len(classes)), np.int32)
     for piece in _pieces(len(rows)):
-        seat = rows.first[piece]
-        part = worth[piece]
-        for number, values in enumerate(base):
-            these = bound[seat] == number
-            part[these] = values[seats.load[seat[these]]]
-        part *= allowed[seats.kind[seat]]
-        for _, forbids in _scarce(seats, classes, seat, every):
-            part *= ~forbids
+        seat, part = rows.first[piece], worth[piece]
+        np.take(base, which[seat], axis=0, out=part, mode="clip")
+        for index, mask in masks:
+            part &= mask[index[seat]]
     worth[rows.avoided] = 0
+    every = np.arange(len(classes))
     for row, only in rows.only.items():
         worth[row, every != only] = 0
     return worth
 
 
+def _masks(
+    seats: Seats, classes: Classes, kinds: Mapping[Code, Bools]
+) -> Iterator[tuple[Ints, Worths]]:
+    """What stands between seats and classes: which line of a table holds for each seat, and the
+    table, whose columns are classes; all bits where they may meet and none where not."""
+    yield seats.kind, _bits(~np.logical_or.reduce(list(kinds.values())))
+    for need, left in _scarcities(seats, classes):
+        levels, level = np.unique(need, return_inverse=True)
+        enough = level < np.arange(len(levels) + 1)[:, None]
+        yield np.searchsorted(levels, left, side="right"), _bits(enough)
+
+
+def _bits(allowed: Bools) -> Worths:
+    return -allowed.astype(np.int32)
+
+
 def _bounds(seats: Seats) -> tuple[Ints, list[float]]:
     """The bound on slowdown of each seat as a number, and the bounds."""
     bounds, bound = np.unique(seats.most_slowdown, return_inverse=True)
-    return bound, bounds.tolist()
+    return bound, bounds.tolist() or [1.0]
 
 
 def _base(scores: Scored, classes: Classes, most: float) -> Worths:

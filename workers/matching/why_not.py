@@ -189,7 +189,7 @@ class WhyNot:
     def _row_price(self) -> Floats:
         """What the plan would lose without a GPU of each row, in millionths."""
         price = np.zeros(len(self.rows))
-        solution, lowest = self.matched.solution, self.matched.lowest_prices
+        solution, lowest = self.matched.solution, self.matched.proof.lowest
         worth = self.problem.worth[solution.row, solution.job_class]
         price[solution.row] = np.maximum(0, worth - lowest[solution.job_class])
         return price

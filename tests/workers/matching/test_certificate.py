@@ -83,7 +83,7 @@ def test_the_largest_worths_do_not_overflow():
 
 @given(markets())
 def test_the_lowest_price_is_what_one_more_job_would_add(market):
-    lowest = certificate.lowest_prices(market, solve.assign(market))
+    lowest = certificate.prove(market, solve.assign(market)).lowest
     for job_class in range(len(market.slots.capacity)):
         more = one_more(market, job_class)
         assert optimum(more) - optimum(market) == max(0, int(lowest[job_class]))
