@@ -43,7 +43,12 @@ def child(monkeypatch):
 def test_what_the_child_says_and_leaves_is_handed_on(child):
     child(LEARNS)
     heard = []
-    learnt = schooling.train(LESSON, lambda part, said: heard.append((part, said)) or True)
+
+    def goes_on(part: float, said: str) -> bool:
+        heard.append((part, said))
+        return True
+
+    learnt = schooling.train(LESSON, goes_on)
     assert (learnt.data, learnt.report) == (b"weights", {"seed": 3})
     assert (0.5, "Fitting") in heard
 
