@@ -1,8 +1,8 @@
 """Which job is measured on which free GPU. Pure.
 
-The most urgent job comes first and takes the largest card: nobody knows yet what it needs, and a job
-that runs out of memory has measured nothing. Of jobs of one template one at a time is measured, for
-the others to learn from.
+The most urgent job comes first and takes the largest card: nobody knows yet what it needs, and a
+job that runs out of memory has measured nothing. Of jobs of one template one at a time is measured,
+for the others to learn from.
 """
 
 from __future__ import annotations
