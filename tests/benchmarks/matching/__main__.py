@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.matching import rivals, rounds
+from tests.benchmarks.matching import churn, rivals, rounds
 from tests.benchmarks.matching.cluster import Cluster
 from tests.benchmarks.report import Goal, show
 from workers.matching import certificate, solve
@@ -29,6 +29,8 @@ GOALS = (
     Goal("infeasible_least", "pairs that may not be made", least=0.30),
     Goal("infeasible_most", "pairs that may not be made", most=0.45),
     Goal("certify_s", "proving a round, s", most=0.05),
+    Goal("churn_every_moves_ratio", "running jobs that move when all loads change", most=0.01),
+    Goal("churn_every_loss_ratio", "what that costs", most=0.01),
     Goal("speedup_vs_scipy", "scipy's time over ours, same weights", least=100),
     Goal("growth_power", "time grows with the size to the power of", most=1.25),
     Goal("demo_solve_ms", "solving and proving a demo, ms", most=10),
@@ -44,6 +46,7 @@ def main() -> None:
         "--distinct", type=int, default=5_000, help="jobs of which no two are alike"
     )
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="cluster of the growth")
+    parser.add_argument("--predictor", default="", help="a version of the network, .npz")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     began_s = time.perf_counter()
@@ -52,14 +55,14 @@ def main() -> None:
 
 
 def measure(chosen: argparse.Namespace) -> Mapping[str, Any]:
-    seed = f"--seed={chosen.seed}"
-    classes = f"--classes={chosen.classes}"
-    whole = rounds.in_another_process(
-        f"--gpus={chosen.gpus}", f"--jobs={chosen.jobs}", classes, seed
-    )
+    alike = [f"--seed={chosen.seed}", f"--classes={chosen.classes}"]
+    if chosen.predictor:
+        alike.append(f"--predictor={chosen.predictor}")
+    sizes = f"--gpus={chosen.gpus}", f"--jobs={chosen.jobs}"
+    whole = rounds.in_another_process(*sizes, *alike)
     market = rivals.market_of(Cluster(chosen.gpus, chosen.jobs, chosen.classes, chosen.seed))
     growth = [
-        (size, rounds.in_another_process(*_alone(size), classes, seed))
+        (size, rounds.in_another_process(*_alone(size), *alike))
         for size in SIZES
         if size <= chosen.largest
     ]
@@ -77,6 +80,7 @@ def measure(chosen: argparse.Namespace) -> Mapping[str, Any]:
         "growth": [[size, one["round_cpu_s"]] for size, one in growth],
         "growth_solve": [[size, one["solve_s"]] for size, one in growth],
         "growth_power": _power([(size, one["round_cpu_s"]) for size, one in growth]),
+        **churn.measure(chosen.seed),
         **_distinct(chosen.distinct, chosen.seed),
         **_demo(chosen.seed),
     }
@@ -125,6 +129,14 @@ def _table(figures: Mapping[str, Any]) -> None:
         ("worth, upper bound, GPUs", ("objective", "upper_bound")),
         ("after 1 % and 5 % of GPUs changed, s", ("warm_few_s", "warm_many_s")),
         ("moves of running jobs in them", ("warm_few_moves_ratio", "warm_many_moves_ratio")),
+        (
+            "all loads change: moves at no cost, ours, loss",
+            (
+                "churn_free_every_moves_ratio",
+                "churn_every_moves_ratio",
+                "churn_every_loss_ratio",
+            ),
+        ),
         ("lost by best pair first, by first come", ("greedy_loss_ratio", "first_come_loss_ratio")),
         (
             "scipy on GPUs × jobs of, s; ours, s",

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
@@ -20,6 +22,7 @@ from console.scheduling.snapshot import Snapshot
 from tests.benchmarks.matching.cluster import Cluster
 from workers.matching.decide import COLD, decide
 from workers.matching.memory import Memory
+from workers.prediction import artifact
 from workers.prediction.predictor import Predictor
 
 # Parts of the GPUs whose load is another, and of the jobs that are done and submitted.
@@ -31,8 +34,10 @@ BUDGET_S: Final = 600.0
 
 
 def in_another_process(*arguments: str) -> dict[str, Any]:
+    """One core does all of it: more threads of BLAS would spin beside it, and be counted."""
     command = [sys.executable, "-m", "tests.benchmarks.matching.rounds", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=alone, capture_output=True, text=True, check=True)
     told: dict[str, Any] = json.loads(done.stdout)
     return told
 
@@ -45,13 +50,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cold", type=int, default=3, help="rounds that know nothing")
     parser.add_argument("--warm", type=int, default=3, help="rounds after few and many changes")
+    parser.add_argument("--predictor", type=Path, help="a version of the network, .npz")
     chosen = parser.parse_args()
     cluster = Cluster(chosen.gpus, chosen.jobs, chosen.classes, chosen.seed)
-    print(json.dumps(measure(cluster, predictor(), chosen.cold, chosen.warm)))
-
-
-def predictor() -> Predictor:
-    return COLD
+    asked = artifact.load(chosen.predictor.read_bytes()) if chosen.predictor else COLD
+    print(json.dumps(measure(cluster, asked, chosen.cold, chosen.warm)))
 
 
 def measure(cluster: Cluster, asked: Predictor, cold: int, warm: int) -> Mapping[str, Any]:
