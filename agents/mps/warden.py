@@ -112,8 +112,10 @@ class Warden:
         self._arrivals = arrivals.step(self._arrivals, _online(sharing), now)
         self._meet(sharing, guests, wall)
         if guests.enforce:
-            self._heed(sharing, guests, wall)
+            done = self._heed(sharing, guests)
             self._recover(sharing, guests, now, wall)
+            if done is not None and self.stage is Stage.SOUND:
+                self._tell_of_job(done, wall)
         else:
             self._stand_down(mps, wall)
         return self._terms(sharing)
@@ -149,17 +151,17 @@ class Warden:
         online = (Victim(one.pid, "online", guests.service or one.name) for one in sharing.online)
         self.stories.meet((*online, *(guests.processes or {}).values()), wall)
 
-    def _heed(self, sharing: Sharing, guests: Guests, wall: float) -> None:
-        """What fatal codes call for while the server itself is well."""
+    def _heed(self, sharing: Sharing, guests: Guests) -> Call | None:
+        """What fatal codes call for while the server itself is well; the call that is done, if one
+        is."""
         fresh = [one for one in guests.witnesses if one not in self._heard]
         self._heard = frozenset(guests.witnesses)
         before, codes = self._call, [one.code for one in fresh]
         call = called(before, sharing.mps.state, codes, guests.xids, offline_gone=guests.are_gone)
         if call is not None and call != before:
             self._answer(call, fresh)
-        if call is None and before is not None and self.stage is Stage.SOUND:
-            self._tell_of_job(before, wall)
         self._call = call
+        return before if call is None else None
 
     def _answer(self, call: Call, fresh: Iterable[Witness]) -> None:
         """Neither a hardware error nor what the server did to it is a job's fault."""

@@ -308,6 +308,15 @@ def test_a_fault_of_all_that_comes_to_light_after_a_job_s_word_has_one_story(gpu
     assert not told.ended
 
 
+def test_a_fault_of_all_that_comes_to_light_when_the_job_is_gone_has_one_story(gpu):
+    said = (Witness(20, 700, 1e9 + gpu.now, "job-a"),)
+    gpu.see(guests=JOB, witnesses=said)
+    gpu.see(mps=FAULT, witnesses=said, for_s=2)
+    (told,) = gpu.warden.stories.all
+    assert told.first == JOB[20]
+    assert not told.ended
+
+
 def test_an_xid_of_a_job_ends_the_job(gpu):
     assert "XID 43" in gpu.see(guests=JOB, xids=(43.0,)).leave
 
