@@ -24,6 +24,9 @@ COVERAGE: Final = 0.9
 FAR: Final = 0.95
 # Of the mean error, added to each before its logarithm: an error near zero is luck. Our choice.
 LEAST_ERROR: Final = 0.25
+# Ridge penalty of the scale. It is fitted to the errors that it then divides: were it free to
+# follow them, the quantile would be too small. Our choice.
+PENALTY: Final = 300.0
 # Enough to find a near neighbour; the distance to each is taken for every pair that is judged.
 REFERENCES: Final = 512
 TINY: Final = 1e-9
@@ -60,7 +63,7 @@ def calibrate(
     """`error` [n, outputs] is the absolute error of each pair when it was left out."""
     known = np.isfinite(error)
     typical = np.where(known, error, 0.0).sum(0) / np.maximum(known.sum(0), 1)
-    scale = linear.fit(x, np.log(error + np.maximum(LEAST_ERROR * typical, TINY)), weight)
+    scale = linear.fit(x, np.log(error + np.maximum(LEAST_ERROR * typical, TINY)), weight, PENALTY)
     quantiles = [_quantile(column) for column in (error / np.exp(scale(x))).T]
     ends = _end(target, np.inf).min(axis=0), _end(target, -np.inf).max(axis=0)
     return Calibration(scale, np.array(quantiles), references, max(reach, TINY), *ends)

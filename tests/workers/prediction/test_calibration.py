@@ -33,7 +33,7 @@ def test_intervals_hold_nine_times_in_ten():
 
 def test_a_restless_workload_gets_a_wider_interval():
     calm, wild = width(calibrated(), np.array([[-0.9, 0.0], [0.9, 0.0]]))
-    assert wild > 2 * calm
+    assert wild > 1.5 * calm
 
 
 def test_an_interval_widens_the_farther_a_pair_is_from_all_that_was_learnt():

@@ -18,7 +18,9 @@ from workers.prediction.observations import write_csv
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch: run `make ml`"
 )
-QUICK = Recipe(members=2, folds=3, width=16, layers=2, epochs=120, student_steps=200)
+QUICK = Recipe(
+    members=2, folds=3, width=16, layers=2, most_epochs=120, least_epochs=2, student_steps=200
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,7 @@ def test_the_file_predicts_what_the_report_says(learnt):
 def test_what_learnt_from_a_simulated_card_serves_no_real_one():
     seen = observations(6, 6)
     cards = tuple(f"simulated:{CARD}" if at % 2 else CARD for at in range(len(seen)))
-    tiny = replace(QUICK, epochs=2, student_steps=2)
+    tiny = replace(QUICK, most_epochs=2, student_steps=2)
     made = training.train(replace(seen, gpu_model=cards), seed=1, origin="a fleet", recipe=tiny)
     predictor = artifact.load(made.data)
     assert predictor.view.gpu_models == (f"simulated:{CARD}",)
@@ -72,7 +74,7 @@ def test_what_learnt_from_a_simulated_card_serves_no_real_one():
 def test_a_side_that_was_never_measured_stays_with_the_estimate():
     seen = observations(6, 6)
     blind = replace(seen, slowdown=np.full(len(seen), np.nan))
-    tiny = replace(QUICK, epochs=2, student_steps=2)
+    tiny = replace(QUICK, most_epochs=2, student_steps=2)
     made = artifact.load(training.train(blind, seed=1, origin="a", recipe=tiny).data)
     assert made.model.trust[1] == made.model.lift[1] == 0.0
     assert np.isposinf(made.model.calibration.quantile[1])
