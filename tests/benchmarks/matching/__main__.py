@@ -46,7 +46,7 @@ def main() -> None:
         "--distinct", type=int, default=5_000, help="jobs of which no two are alike"
     )
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="cluster of the growth")
-    parser.add_argument("--predictor", default="", help="a version of the network, .npz")
+    parser.add_argument("--predictor", default="", help="a trained network, .npz")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     began_s = time.perf_counter()

@@ -20,7 +20,8 @@ from typing import Any, Final
 from console.scheduling.plan import Plan
 from console.scheduling.snapshot import Snapshot
 from tests.benchmarks.matching.cluster import Cluster
-from workers.matching.decide import COLD, decide
+from tests.benchmarks.matching.network import untrained
+from workers.matching.decide import decide
 from workers.matching.memory import Memory
 from workers.prediction import artifact
 from workers.prediction.predictor import Predictor
@@ -50,10 +51,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cold", type=int, default=3, help="rounds that know nothing")
     parser.add_argument("--warm", type=int, default=3, help="rounds after few and many changes")
-    parser.add_argument("--predictor", type=Path, help="a version of the network, .npz")
+    parser.add_argument("--predictor", type=Path, help="a trained network, .npz")
     chosen = parser.parse_args()
     cluster = Cluster(chosen.gpus, chosen.jobs, chosen.classes, chosen.seed)
-    asked = artifact.load(chosen.predictor.read_bytes()) if chosen.predictor else COLD
+    asked = artifact.load(chosen.predictor.read_bytes()) if chosen.predictor else untrained()
     print(json.dumps(measure(cluster, asked, chosen.cold, chosen.warm)))
 
 
