@@ -36,7 +36,7 @@ def test_without_a_version_the_estimate_predicts(in_force):
 
 
 def test_a_version_is_loaded_once_and_again_when_another_is_in_force(in_force):
-    mind, found = Mind(), []
+    mind, found = Mind(), list[object]()
     for number in (3, 3, 4, None):
         in_force["number"] = number
         found.append(mind.predictor())

@@ -24,7 +24,7 @@ def halt(*args: object) -> int:
 
 
 if __name__ == "__main__":
-    live_store.read = lambda: live(*Gpu.objects.all())  # type: ignore[assignment]
-    peaks.note = lambda percent_now, at: dict(percent_now)  # type: ignore[assignment]
+    live_store.read = lambda: live(*Gpu.objects.all())
+    peaks.note = lambda percent_now, at: dict(percent_now)
     move_plans.propose = halt  # type: ignore[assignment]
     a_round(holder="doomed", decided=one_each)
