@@ -82,7 +82,7 @@ def pytest(name: str, *arguments: str, deadline_s: float, needs: str = "") -> St
     return Stage(name, command, deadline_s, frozenset(needs.split()), report)
 
 
-def node(name: str, deadline_s: float) -> Stage:
+def javascript(name: str, deadline_s: float) -> Stage:
     report = REPORTS / f"{name}.xml"
     to_terminal = ("--test-reporter=spec", "--test-reporter-destination=stdout")
     to_report = ("--test-reporter=junit", f"--test-reporter-destination={report}")
@@ -90,68 +90,49 @@ def node(name: str, deadline_s: float) -> Stage:
     return Stage(name, command, deadline_s, report=report)
 
 
+# fmt: off
 def stages() -> list[tuple[list[Stage], ...]]:
-    """What runs after one another; each item is the lanes that run at the same time."""
+    """What runs after one another; each item is the lanes that run at the same time.
+
+    No two that use PostgreSQL are in different lanes: their test database has one name.
+    """
+    # SQLite and no services: what a developer runs all day.
     unit = pytest("unit", *APART, "-n2", "-m", "not integration and not gpu", deadline_s=480)
     # What touches the database, once more on PostgreSQL.
     postgres = pytest(
-        "postgres",
-        *APART,
-        "-n2",
-        "-m",
-        "django_db and not integration and not gpu",
-        deadline_s=480,
-        needs="postgres",
+        "postgres", *APART, "-n2", "-m", "django_db and not integration and not gpu",
+        deadline_s=480, needs="postgres",
     )
-    consoles = [
-        make("check", "check", deadline_s=360),
-        # Its plugin slows every other process down, so it is on in this one alone.
-        pytest(
-            "contract",
-            "tests/contract",
-            "-p",
-            "schemathesis",
-            deadline_s=480,
-            needs="postgres redis",
-        ),
-        # Playwright keeps an event loop running in the main thread, so it has a process of its own.
-        pytest(
-            "browser",
-            "tests/browser",
-            "-p",
-            "no:randomly",
-            deadline_s=480,
-            needs="postgres redis chromium",
-        ),
-        pytest(
-            "integration",
-            *APART,
-            "-m",
-            "integration and not gpu",
-            deadline_s=480,
-            needs="postgres redis",
-        ),
+    # They wait more than they work, so one more than cores.
+    node = pytest("node", *NODE, "-n3", "-m", "not integration and not gpu", deadline_s=480)
+    # Its plugin slows every other process down, so it is on in this one alone.
+    contract = pytest(
+        "contract", "tests/contract", "-p", "schemathesis",
+        deadline_s=480, needs="postgres redis",
+    )
+    # Playwright keeps an event loop running in the main thread, so it has a process of its own.
+    browser = pytest(
+        "browser", "tests/browser", "-p", "no:randomly",
+        deadline_s=480, needs="postgres redis chromium",
+    )
+    integration = pytest(
+        "integration", *APART, "-m", "integration and not gpu",
+        deadline_s=480, needs="postgres redis",
+    )
+    # The product as `make demo` starts it, on SQLite and the packaged Redis; two at once.
+    demo = pytest(
+        "demo", "tests/demo", "-p", "no:randomly", "-n2", "--dist", "loadgroup",
+        deadline_s=720, needs="chromium",
+    )
+    check, docker = make("check", "check", deadline_s=360), make("docker", "docker-check", 120)
+    return [
+        ([unit],),
+        ([postgres],),
+        ([check, contract], [docker, javascript("js", deadline_s=120), node]),
+        ([browser],),
+        ([integration], [demo]),
     ]
-    nodes = [
-        make("docker", "docker-check", deadline_s=120),
-        node("js", deadline_s=120),
-        # They wait more than they work, so one more than cores.
-        pytest("node", *NODE, "-n3", "-m", "not integration and not gpu", deadline_s=480),
-        # The product as `make demo` starts it, on SQLite and the packaged Redis; two at once.
-        pytest(
-            "demo",
-            "tests/demo",
-            "-p",
-            "no:randomly",
-            "-n2",
-            "--dist",
-            "loadgroup",
-            deadline_s=720,
-            needs="chromium",
-        ),
-    ]
-    # SQLite and no services, what a developer runs all day, comes first.
-    return [([unit],), ([postgres],), (consoles, nodes)]  # fmt: skip
+# fmt: on
 
 
 @dataclass

@@ -23,6 +23,11 @@ from tests.chromium import FLAGS, find_chromium
 ROOT = Path(__file__).resolve().parent.parent
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+# The outermost tags of what reaches past the right edge, without what scrolls by itself.
+TOO_WIDE = """[...document.querySelectorAll("body *")]
+  .filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
+  .filter((each) => !each.closest(".scroll-x"))
+  .slice(0, 5).map((each) => each.outerHTML.slice(0, 120))"""
 TIMEOUT_MS, LOAD_TIMEOUT_MS = 5_000, 20_000
 
 
@@ -63,11 +68,24 @@ def server_error(response: Response) -> list[str]:
     return [f"{response.status} from {response.url}"] if response.status >= 500 else []
 
 
-def check_with_axe(page: Page, *, ignore: tuple[str, ...] = ()) -> None:
-    """Assert that a page breaks no rule of WCAG 2.2 AA that a machine can check."""
+def check_for_everybody(page: Page) -> None:
+    """By day, by night, and as wide as a phone. Leaves the page as wide as it was."""
+    page.emulate_media(color_scheme="light")
+    check_with_axe(page)
+    page.emulate_media(color_scheme="dark")
+    check_with_axe(page, only="color-contrast")  # nothing else differs by night
+    wide = page.viewport_size
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert fits(page), f"it scrolls sideways, for {too_wide(page)}"
+    if wide:
+        page.set_viewport_size(wide)
+
+
+def check_with_axe(page: Page, *, only: str | None = None) -> None:
+    """Assert that a page breaks no rule of WCAG 2.2 AA that a machine can check, or not `only`."""
     page.evaluate(AXE.read_text())
-    rules = {rule: {"enabled": False} for rule in ignore}
-    options = {"runOnly": WCAG, "rules": rules, "resultTypes": ["violations"]}
+    rules = {"type": "rule", "values": [only]} if only else WCAG
+    options = {"runOnly": rules, "resultTypes": ["violations"]}
     found = page.evaluate(f"axe.run(document, {json.dumps(options)})")
     broken = [describe(violation) for violation in found["violations"]]
     assert not broken, "\n".join(broken)
@@ -81,4 +99,10 @@ def describe(violation: dict[str, Any]) -> str:
 def fits(page: Page) -> bool:
     """Whether nothing makes the page scroll sideways."""
     found: bool = page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    return found
+
+
+def too_wide(page: Page) -> list[str]:
+    """The elements that reach past the right edge, as they are written."""
+    found: list[str] = page.evaluate(TOO_WIDE)
     return found

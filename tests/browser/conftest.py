@@ -115,7 +115,7 @@ def screenshot() -> Screenshot:
 
 
 class Axe(Protocol):
-    def __call__(self, page: Page, *, ignore: tuple[str, ...] = ()) -> None: ...
+    def __call__(self, page: Page) -> None: ...
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from console.policies import services as policies
 from console.scheduling import jobs
 from console.workloads import holds
 from tests.browser.people import sign_in
-from tests.browsing import fits
+from tests.browsing import check_for_everybody
 from tests.console.accounts.cast import a_user
 from tests.console.faults import cast
 from tests.console.workloads.cast import a_job, placed
@@ -81,14 +81,9 @@ def test_an_operator_lifts_a_hold(scene):
     "name",
     ["fault", "fault-gpu", "fault-node", "fault-job", "fault-service", "held-jobs", "lift-hold"],
 )
-def test_the_pages_around_a_fault_are_for_everybody(scene, name, axe, screenshot):
+def test_the_pages_around_a_fault_are_for_everybody(scene, name):
     page, fault, told = scene
     over = told | {"moments": MOMENTS, "recovered_s": 4.31, "ended": True}
     cast.tell(fault.gpu, 2, over, now=timezone.now())
     page.goto(addresses(fault)[name], wait_until="networkidle")
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        axe(page)
-    screenshot(page, name)
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert fits(page)
+    check_for_everybody(page)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import check_with_axe, fits
+from tests.browsing import check_for_everybody
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -32,14 +32,9 @@ PAGES = (
 
 @pytest.mark.parametrize("address", PAGES)
 def test_every_page_is_for_everybody(story: Story, newcomer: Page, address: str) -> None:
-    """By day, by night, and as wide as a phone, while the story goes on."""
+    """While the story goes on."""
     newcomer.goto(addressed(story.demo, address))
-    for scheme in ("light", "dark"):
-        newcomer.emulate_media(color_scheme=scheme)
-        check_with_axe(newcomer)
-    newcomer.set_viewport_size({"width": 390, "height": 844})
-    assert fits(newcomer)
-    newcomer.set_viewport_size({"width": 1440, "height": 900})
+    check_for_everybody(newcomer)
 
 
 def addressed(demo: Demo, address: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.browsing import check_with_axe, fits
+from tests.browsing import check_for_everybody
 from tests.demo.running import Demo, eventually
 
 if TYPE_CHECKING:
@@ -55,12 +55,7 @@ def see_how_much_better(page: Page, errors: dict[str, float]) -> None:
     expect(compared).to_contain_text(f"This version{errors['network']:.3f}")
     expect(compared).to_contain_text(f"Analytic estimate{errors['analytic']:.3f}")
     expect(page.locator("svg.scatter circle").first).to_be_visible()
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        check_with_axe(page)
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert fits(page)
-    page.set_viewport_size({"width": 1440, "height": 900})
+    check_for_everybody(page)
 
 
 def can_learn(demo: Demo) -> bool:
