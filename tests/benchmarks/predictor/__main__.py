@@ -11,15 +11,13 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
-from tests.benchmarks.predictor import latency, measuring, pairing, strangers, tables
-from tests.benchmarks.predictor.measuring import FOLDS, Held
-from tests.benchmarks.predictor.tables import Measured
+from tests.benchmarks.predictor import halves, latency, measuring, pairing, strangers
+from tests.benchmarks.predictor.measuring import FOLDS
 from tests.benchmarks.report import Goal, show
 
 GPUS: Final = ("k80", "p100", "v100")
@@ -78,42 +76,28 @@ def measure(splits: int) -> Mapping[str, Any]:
     folder = Path(os.environ["MUXFLOW_DATA"])
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         held = {
-            name: [pool.submit(_split, name, number) for number in range(splits)]
+            name: [pool.submit(halves.split, name, number) for number in range(splits)]
             for name in MOST_MAE
         }
         left = {
-            name: [pool.submit(_family, name, family) for family in measuring.families(table(name))]
+            name: [
+                pool.submit(halves.family, name, family)
+                for family in measuring.families(halves.table(name))
+            ]
             for name in FAMILIES
         }
         split = {name: [one.result() for one in many] for name, many in held.items()}
         family = {name: [one.result() for one in many] for name, many in left.items()}
     return {
-        **{name: measuring.figures(table(name), many) for name, many in split.items()},
+        **{name: measuring.figures(halves.table(name), many) for name, many in split.items()},
         **{
-            f"{name}_families": measuring.pooled(table(name), many) for name, many in family.items()
+            f"{name}_families": measuring.pooled(halves.table(name), many)
+            for name, many in family.items()
         },
-        **pairing.gains(table("lucid"), split["lucid"]),
+        **pairing.gains(halves.table("lucid"), split["lucid"]),
         **strangers.flagged(),
         **latency.law(folder),
     }
-
-
-def _split(name: str, number: int) -> Held:
-    return measuring.split(table(name), number)
-
-
-def _family(name: str, family: str) -> Held:
-    return measuring.family(table(name), family)
-
-
-@cache
-def table(name: str) -> Measured:
-    folder = Path(os.environ["MUXFLOW_DATA"])
-    if name == "lucid":
-        return tables.lucid(folder)
-    if name == "sm_share":
-        return tables.sm_share(folder)
-    return tables.gavel(folder, name.removeprefix("gavel_"))
 
 
 if __name__ == "__main__":
