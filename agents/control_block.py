@@ -51,6 +51,7 @@ class Mode(IntEnum):
 
 
 MODES: Final = frozenset(Mode)
+WINDOW_OPEN: Final = 1
 
 
 class Kind(IntEnum):
@@ -263,6 +264,7 @@ class Process:
     phase: Phase | None
     stuck: bool
     window: bool
+    had_window: bool
     signal: int | None
     fault: int | None
     mode: Mode | None
@@ -474,7 +476,8 @@ def _process(slot: int, raw: bytes) -> Process:
         host_pid=host_pid(pid, started, of["pid_namespace"]),
         phase=PHASE_CODES[of["phase"]] if of["phase"] < len(PHASE_CODES) else None,
         stuck=of["stuck"] != 0,
-        window=of["window"] != 0,
+        window=of["window"] == WINDOW_OPEN,
+        had_window=of["window"] != 0,
         signal=of["signal"] or None,
         fault=of["fault"] or None,
         mode=Mode(of["mode"]) if taken and of["mode"] in MODES else None,

@@ -66,8 +66,8 @@ def has_passed(process: Process, phase: Phase) -> bool:
 
 
 def windows(processes: Iterable[Process]) -> frozenset[Key]:
-    """Those whose checkpoint window is open."""
-    return frozenset((one.slot, one.pid) for one in processes if one.window)
+    """Those that have, or had, a checkpoint window: it may open and end between two looks."""
+    return frozenset((one.slot, one.pid) for one in processes if one.had_window)
 
 
 def has_saved(processes: Iterable[Process], opened: Collection[Key]) -> bool:

@@ -41,6 +41,13 @@ enum block_phase {
     PHASE_RELEASED = 5,     /* its contexts are gone: it may die without harm */
 };
 
+/* Of the checkpoint window of a process. */
+enum block_window {
+    WINDOW_NONE = 0, /* it had none yet */
+    WINDOW_OPEN = 1,
+    WINDOW_OVER = 2, /* it had one, which an agent may have been too late to see open */
+};
+
 struct block_policy {
     /* Written once, before any process is started. */
     uint64_t magic;
@@ -108,7 +115,7 @@ struct block_slot {
     _Atomic uint32_t mode;    /* that the process has taken over */
     _Atomic uint32_t sequence; /* of the policy it has taken over */
     _Atomic uint32_t inflight; /* unfinished launches, as last counted */
-    _Atomic uint32_t window;   /* 1: the checkpoint window is open */
+    _Atomic uint32_t window;   /* enum block_window */
     _Atomic uint64_t used_bytes[KIND_COUNT];
     _Atomic uint64_t host_bytes;   /* page-locked host memory; counted, never limited */
     _Atomic uint64_t launches;     /* kernels, those of graphs included */

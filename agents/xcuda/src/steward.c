@@ -106,9 +106,9 @@ static void steer_gate(enum gate_state state)
 
 static void show_window(bool open)
 {
-    if (slot->window == open)
+    if ((slot->window == WINDOW_OPEN) == open)
         return;
-    slot->window = open;
+    slot->window = open ? WINDOW_OPEN : WINDOW_OVER;
     duty_set_window(open);
     gate_review();
     bell_ring();

@@ -14,6 +14,7 @@ def process(slot=0, **changes):
         "phase": None,
         "stuck": False,
         "window": False,
+        "had_window": False,
         "signal": None,
         "fault": None,
         "mode": None,
@@ -50,7 +51,7 @@ def test_a_policy_holds_when_every_process_has_it():
 
 
 def test_a_job_has_saved_when_each_open_window_was_ended():
-    opened = statement.windows([process(window=True), process(1, window=True), process(2)])
+    opened = statement.windows([process(had_window=True), process(1, had_window=True), process(2)])
 
     assert statement.has_saved(
         [process(phase=Phase.CHECKPOINTED), process(1, phase=Phase.GATED, host_pid=None)], opened

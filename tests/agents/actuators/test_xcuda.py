@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +111,18 @@ def test_a_job_saves_in_its_window_and_says_so(bench):
     assert (facts.exit_code, facts.remarks) == (0, ())
     assert facts.checkpointed
     assert bench.server.report()["exits_unsafe"] == 0
+
+
+def test_a_job_that_saves_between_two_looks_has_saved(bench):
+    bench.start("exec", TRAINER)
+    pid = bench.until(covered()).pid
+
+    bench.runtime.sigterm(PLACEMENT_ID, 5.0)
+    while Path(f"/proc/{pid}").exists():
+        bench.runtime.beat()
+        time.sleep(0.01)
+
+    assert bench.until(lambda facts: facts.condition is Condition.EXITED).checkpointed
 
 
 def test_a_frozen_job_saves_once_the_agent_opens_its_window(bench):

@@ -29,6 +29,7 @@ def process(slot=0, pid=10, busy_ns=0, host_pid=510):
         phase=None,
         stuck=False,
         window=False,
+        had_window=False,
         signal=None,
         fault=None,
         mode=None,
