@@ -130,8 +130,7 @@ def stages() -> list[tuple[list[Stage], ...]]:
         ([postgres],),
         ([check, contract], [docker, javascript("js", deadline_s=120), node]),
         ([browser],),
-        ([integration],),
-        ([demo],),
+        ([integration], [demo]),
     ]
 # fmt: on
 

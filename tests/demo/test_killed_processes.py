@@ -14,11 +14,11 @@ from tests.demo.running import ROOT, Demo, eventually, is_alive, share
 
 pytestmark = [
     pytest.mark.demo,
-    pytest.mark.timeout(150),
+    pytest.mark.timeout(300),
     pytest.mark.xdist_group("still"),
 ]
 
-STARTED_AGAIN_S, CONVERGED_S = 20, 45
+STARTED_AGAIN_S, CONVERGED_S = 20, 90
 
 
 @pytest.fixture(autouse=True)

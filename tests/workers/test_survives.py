@@ -22,7 +22,7 @@ from psycopg import sql
 from console.demo import embedded
 from console.demo.processes import die_with_parent
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[2]
 CELERY = (sys.executable, "-m", "celery", "-A", "workers.app")
@@ -125,7 +125,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             made.start_redis()
             made.start_worker()
             made.start_beat("beat")
-            eventually(lambda: made.ticks() >= 2, 90, "the worker begins")
+            eventually(lambda: made.ticks() >= 2, 180, "the worker begins")
             yield made
         finally:
             for process in made.processes.values():
