@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, cast
 
 import msgspec
 import numpy as np
-import redis
 from django.conf import settings
 
+from console import live_state
 from console.forecasts.series import BIN_S, Floats
 from console.telemetry.latest import Ids
 
@@ -49,7 +48,7 @@ def add(number: int, ids: Ids, percent: Floats) -> Ended | None:
     total[ids[known]] += percent[known]
     count[ids[known]] += 1
     value = _Open(number, total.tobytes(), count.tobytes())
-    _client().set(_key(), msgspec.msgpack.encode(value), ex=_FORGET_AFTER_S)
+    live_state.client().set(_key(), msgspec.msgpack.encode(value), ex=_FORGET_AFTER_S)
     return None if before is None or goes_on else _ended(before)
 
 
@@ -79,7 +78,7 @@ def _sums(one: _Open | None, width: int) -> tuple[Floats, Floats]:
 
 
 def _read() -> _Open | None:
-    data = cast("bytes | None", _client().get(_key()))
+    data = cast("bytes | None", live_state.client().get(_key()))
     try:
         return None if data is None else _decoder.decode(data)
     except msgspec.DecodeError:  # of another version
@@ -88,8 +87,3 @@ def _read() -> _Open | None:
 
 def _key() -> str:
     return f"{settings.REDIS_PREFIX}:online_bin"
-
-
-@cache
-def _client() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, cast
 
 import msgspec
@@ -17,6 +16,7 @@ import numpy as np
 import redis
 from django.conf import settings
 
+from console import live_state
 from console.forecasts.packing import MISSING, packed
 from console.forecasts.series import AHEAD, BIN_S, HORIZONS, KINDS, Forecast
 from console.telemetry.latest import Ids
@@ -69,7 +69,7 @@ def put(at: float, ids: Ids, forecast: Forecast) -> None:
         for some, part in parts
         if len(some)
     }
-    with _client().pipeline(transaction=True) as pipe:
+    with live_state.client().pipeline(transaction=True) as pipe:
         pipe.delete(_key())
         if fields:
             pipe.hset(_key(), mapping=fields)
@@ -84,13 +84,13 @@ def lasts_s() -> int:
 
 def is_there() -> bool:
     """Whether any forecast is in force. Raises redis.RedisError."""
-    return bool(_client().exists(_key()))
+    return bool(live_state.client().exists(_key()))
 
 
 def of(gpu_id: int) -> Outlook | None:
     """None where nothing is foretold, or Redis does not answer."""
     try:
-        data = cast("bytes | None", _client().hget(_key(), str(gpu_id // BLOCK)))
+        data = cast("bytes | None", live_state.client().hget(_key(), str(gpu_id // BLOCK)))
     except redis.RedisError as error:
         log.warning("No forecast can be read, Redis does not answer: %s", error)
         return None
@@ -100,7 +100,7 @@ def of(gpu_id: int) -> Outlook | None:
 def peaks() -> dict[int, float]:
     """By GPU id, the highest that must be expected, in percent; nothing without Redis."""
     try:
-        fields = cast("dict[bytes, bytes]", _client().hgetall(_key()))
+        fields = cast("dict[bytes, bytes]", live_state.client().hgetall(_key()))
     except redis.RedisError as error:
         log.warning("No forecast can be read, Redis does not answer: %s", error)
         return {}
@@ -136,8 +136,3 @@ def _arrays(data: bytes) -> tuple[Ids, np.ndarray[tuple[int, int], np.dtype[np.u
 
 def _key() -> str:
     return f"{settings.REDIS_PREFIX}:forecasts"
-
-
-@cache
-def _client() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)

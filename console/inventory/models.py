@@ -129,6 +129,17 @@ class Gpu(models.Model):
     def __str__(self) -> str:
         return f"{self.node} / GPU {self.index}"
 
+    @property
+    def is_simulated(self) -> bool:
+        return self.source == "simulated"
+
+    @property
+    def label_words(self) -> frozenset[str]:
+        """`key=value`, its own and those of its node."""
+        return frozenset(
+            f"{key}={value}" for key, value in (self.node.labels | self.labels).items()
+        )
+
 
 class SharingChange(models.Model):
     """Who changed a sharing mode, when, and what the fleet looked like just before."""

@@ -40,7 +40,6 @@ MOST_WRITTEN: Final = 300
 KEPT_OF_A_PAIR: Final = 60
 KEPT: Final = 30_000
 
-SIMULATED: Final = "simulated"
 Live = Mapping[int, LiveGpu]
 
 
@@ -210,7 +209,7 @@ def _row(pair: Pair, window: windows.Window) -> PairObservation:
         placement=pair.placement,
         at=datetime.fromtimestamp(window.began_at, UTC),
         window_s=window.last_at - window.began_at,
-        simulated=gpu.source == SIMULATED,
+        simulated=gpu.is_simulated,
         gpu_model=gpu.model,
         service=service,
         job=job.name,

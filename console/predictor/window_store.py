@@ -5,13 +5,13 @@ Without it no window fills, so nothing is observed; nothing that was is lost.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
 import msgspec
 import redis
 from django.conf import settings
 
+from console import live_state
 from console.errors import Unavailable
 from console.predictor.windows import Window
 
@@ -23,7 +23,7 @@ _decoder: Final = msgspec.msgpack.Decoder(dict[str, Window])
 def read() -> dict[str, Window]:
     """By placement id. Raises Unavailable."""
     try:
-        packed = _client().get(_key())
+        packed = live_state.client().get(_key())
     except redis.RedisError as error:
         raise Unavailable(f"Redis does not answer: {error}") from error
     try:
@@ -35,15 +35,10 @@ def read() -> dict[str, Window]:
 def write(windows: dict[str, Window]) -> None:
     """Raises Unavailable."""
     try:
-        _client().set(_key(), msgspec.msgpack.encode(windows), ex=FORGET_AFTER_S)
+        live_state.client().set(_key(), msgspec.msgpack.encode(windows), ex=FORGET_AFTER_S)
     except redis.RedisError as error:
         raise Unavailable(f"Redis does not answer: {error}") from error
 
 
 def _key() -> str:
     return f"{settings.REDIS_PREFIX}:pair_windows"
-
-
-@cache
-def _client() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)

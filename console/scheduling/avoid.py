@@ -31,6 +31,11 @@ def in_force(now: datetime) -> QuerySet[AvoidEntry]:
     return AvoidEntry.objects.filter(expires_at__gt=now, lifted_at=None)
 
 
+def pairs(now: datetime) -> frozenset[tuple[UUID, int]]:
+    """The jobs and GPUs that are kept apart now."""
+    return frozenset(in_force(now).values_list("job_id", "gpu_id"))
+
+
 def add(job_id: UUID, gpu_ids: Iterable[int], origin: str, why: str, now: datetime) -> None:
     """From now on, and for `AVOID_S`, also where a person lifted an earlier entry."""
     rows = [

@@ -169,11 +169,11 @@ def reject(round_id: int, user: User, reason: str, now: datetime) -> MovePlan:
 def chained(moves: Iterable[Eviction], struck: frozenset[UUID]) -> frozenset[UUID]:
     """`struck`, and the moves that only make sense together with one of them."""
     rows = list(moves)
-    chains = {_chain(move) for move in rows if move.pk in struck}
-    return frozenset(move.pk for move in rows if _chain(move) in chains)
+    chains = {chain_of(move) for move in rows if move.pk in struck}
+    return frozenset(move.pk for move in rows if chain_of(move) in chains)
 
 
-def _chain(move: Eviction) -> object:
+def chain_of(move: Eviction) -> object:
     """A move without a chain is one by itself."""
     return move.evidence.get("chain", move.pk)
 

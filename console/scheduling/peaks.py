@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import cache
 from typing import Final
 
 import msgspec
 import redis
 from django.conf import settings
 
+from console import live_state
 from console.forecasts import outlook
 
 log = logging.getLogger(__name__)
@@ -46,9 +46,9 @@ def expected(percent_now: Mapping[int, float], at: float) -> dict[int, float]:
 def note(percent_now: Mapping[int, float], at: float) -> dict[int, float]:
     """The recent peak of each GPU given, remembered for next time. Never raises."""
     try:
-        known = _client().get(_key())
+        known = live_state.client().get(_key())
         peaks = renewed(_decode(known), percent_now, at)
-        _client().set(_key(), msgspec.msgpack.encode(Peaks(at, peaks)), ex=FORGET_AFTER_S)
+        live_state.client().set(_key(), msgspec.msgpack.encode(Peaks(at, peaks)), ex=FORGET_AFTER_S)
     except redis.RedisError as error:
         log.warning("Recent peaks are not remembered, Redis does not answer: %s", error)
         return dict(percent_now)
@@ -74,8 +74,3 @@ def _decode(data: object) -> Peaks:
 
 def _key() -> str:
     return f"{settings.REDIS_PREFIX}:online_peaks"
-
-
-@cache
-def _client() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)

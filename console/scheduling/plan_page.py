@@ -10,6 +10,7 @@ from console.accounts import access
 from console.accounts.models import Role, User
 from console.evictions.lifecycle import UNDER_WAY, State
 from console.evictions.models import Eviction
+from console.scheduling import move_plans
 from console.scheduling.models import MovePlan
 
 
@@ -58,5 +59,5 @@ class PlanPage:
     @property
     def rows(self) -> list[tuple[Eviction, bool]]:
         """Each move, and whether it only makes sense together with another one."""
-        chains = Counter(move.evidence.get("chain", move.pk) for move in self.moves)
-        return [(move, chains[move.evidence.get("chain", move.pk)] > 1) for move in self.moves]
+        chains = Counter(map(move_plans.chain_of, self.moves))
+        return [(move, chains[move_plans.chain_of(move)] > 1) for move in self.moves]

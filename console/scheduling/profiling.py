@@ -79,7 +79,7 @@ def begin(live: Live, now: datetime) -> int:
         at_once,
         budgets.team_room(),
         frozenset(_keys_under_way()),
-        frozenset(avoid.in_force(now).values_list("job_id", "gpu_id")),
+        avoid.pairs(now),
     )
     chosen = choose([_facts(job) for job in wanting], vacant.facts(free), room)
     if not chosen:

@@ -52,7 +52,7 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
         gpus=_gpu_facts(gpus, live, running, held, bodies, now),
         jobs=tuple(_job(job) for job in _waiting(now)),
         running=_running(running, {gpu.pk: bodies[gpu.node.pool] for gpu in gpus}, now),
-        avoid=_avoid(now) if acts else frozenset(),
+        avoid=avoid.pairs(now) if acts else frozenset(),
         restarts_left=left,
         team_room=budgets.team_room(),
         aging_per_hour=max((body.aging_per_hour for body in bodies.values()), default=0.0),
@@ -183,8 +183,8 @@ def _gpu(
         cordoned=node.cordoned,
         draining=node.draining,
         unshareable_fact=gpu.unshareable_fact,
-        simulated=gpu.source == "simulated",
-        labels=frozenset(f"{key}={value}" for key, value in (node.labels | gpu.labels).items()),
+        simulated=gpu.is_simulated,
+        labels=gpu.label_words,
     )
 
 
@@ -358,10 +358,6 @@ def _running_facts(placement: Placement, fixed: str, interruptions_left: int) ->
         since=placement.started_at,
         interruptions_left=interruptions_left,
     )
-
-
-def _avoid(now: datetime) -> frozenset[tuple[UUID, int]]:
-    return frozenset(avoid.in_force(now).values_list("job_id", "gpu_id"))
 
 
 def _held(now: datetime) -> dict[int, UUID]:

@@ -65,7 +65,7 @@ def facts(free: Sequence[Gpu]) -> list[Free]:
             gpu.model,
             gpu.node.pool.name,
             quota_bytes(gpu),
-            frozenset(f"{key}={value}" for key, value in (gpu.node.labels | gpu.labels).items()),
+            gpu.label_words,
             left[gpu.pk].cpu_cores,
             left[gpu.pk].memory_bytes,
         )

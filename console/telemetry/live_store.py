@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Final, cast
 
 import msgspec
@@ -17,6 +16,7 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
+from console import live_state
 from console.errors import Unavailable
 from console.telemetry import latest
 from console.telemetry.latest import (
@@ -119,8 +119,8 @@ def publish(process: str, grid: Grid) -> None:
     """Put down a grid from outside a web process. Raises Unavailable."""
     now = time.time()
     try:
-        _client().set(_key(process), pack(process, grid, now), ex=BLOB_TTL_S)
-        _client().zadd(_index(), {process: now})
+        live_state.client().set(_key(process), pack(process, grid, now), ex=BLOB_TTL_S)
+        live_state.client().zadd(_index(), {process: now})
     except redis.RedisError as error:
         raise _unavailable(error) from error
 
@@ -140,10 +140,14 @@ def read() -> dict[int, LiveGpu]:
 
 
 def _blobs(now: float) -> list[bytes | None]:
-    names = cast("list[bytes]", _client().zrangebyscore(_index(), now - BLOB_TTL_S, "+inf"))
+    names = cast(
+        "list[bytes]", live_state.client().zrangebyscore(_index(), now - BLOB_TTL_S, "+inf")
+    )
     if not names:
         return []
-    return cast("list[bytes | None]", _client().mget([_key(name.decode()) for name in names]))
+    return cast(
+        "list[bytes | None]", live_state.client().mget([_key(name.decode()) for name in names])
+    )
 
 
 def fill(grid: Grid) -> None:
@@ -189,8 +193,3 @@ def _index() -> str:
 
 def _unavailable(error: redis.RedisError) -> Unavailable:
     return Unavailable(f"Redis does not answer, so there is no live data: {error}")
-
-
-@cache
-def _client() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 import pytest
 import redis
 
-from console.forecasts import gathering, outlook
-from console.scheduling import peaks
+from console import live_state
 from console.telemetry import live_store
 from console.telemetry.latest import COLUMN
 
@@ -30,6 +29,11 @@ class FakeRedis:
 
     def set(self, key, value, ex):
         self._answer()[key] = value
+
+    def zrangebyscore(self, key, least, most):
+        """No process has a live grid here."""
+        self._answer()
+        return []
 
     def exists(self, key):
         return key in self._answer()
@@ -60,8 +64,7 @@ class FakeRedis:
 @pytest.fixture
 def cache(monkeypatch) -> FakeRedis:
     fake = FakeRedis()
-    for module in (gathering, outlook, peaks):
-        monkeypatch.setattr(module, "_client", lambda: fake)
+    monkeypatch.setattr(live_state, "client", lambda: fake)
     return fake
 
 

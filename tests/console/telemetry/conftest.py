@@ -13,11 +13,10 @@ import redis
 from channels.db import database_sync_to_async
 from django.db import connection
 
-from console import announce
+from console import announce, live_state
 from console.demo import embedded
 from console.inventory import bell
 from console.telemetry import hub as hub_module
-from console.telemetry import live_store
 from console.telemetry.hub import Hub
 
 # Nothing listens here: what Redis's absence looks like.
@@ -37,7 +36,7 @@ def quiet_bells(monkeypatch):
 def without_redis(settings):
     settings.REDIS_URL = NO_REDIS
     settings.REDIS_PREFIX = "muxflow"
-    live_store._client.cache_clear()
+    live_state.client.cache_clear()
 
 
 @pytest_asyncio.fixture
@@ -65,7 +64,7 @@ def with_redis(settings) -> None:
     """The real Redis, in a corner of its own."""
     settings.REDIS_URL = os.environ["REDIS_URL"]
     settings.REDIS_PREFIX = f"test-{secrets.token_hex(6)}"
-    live_store._client.cache_clear()
+    live_state.client.cache_clear()
 
 
 class OwnRedis:
@@ -97,6 +96,6 @@ def own_redis(tmp_path, settings) -> Iterator[OwnRedis]:
     server = OwnRedis(tmp_path)
     server.start()
     settings.REDIS_URL = server.url
-    live_store._client.cache_clear()
+    live_state.client.cache_clear()
     yield server
     server.kill()
