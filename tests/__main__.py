@@ -129,8 +129,7 @@ def stages() -> list[tuple[list[Stage], ...]]:
         ([unit],),
         ([postgres],),
         ([check, contract], [docker, javascript("js", deadline_s=120), node]),
-        ([browser],),
-        ([integration], [demo]),
+        ([browser, integration], [demo]),
     ]
 # fmt: on
 
