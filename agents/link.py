@@ -18,9 +18,17 @@ from websockets.frames import Close, CloseCode
 
 from agents.complaints import Complaints
 from agents.outbox import Outbox
-from agents.wire import codec
+from agents.wire import codec, packed
 from agents.wire.limits import MAX_MESSAGE_BYTES, MAX_SEQ, PROTOCOL_MAX, PROTOCOL_MIN
-from agents.wire.messages import Envelope, EventAck, FromAgent, FromConsole, Hello, Welcome
+from agents.wire.messages import (
+    Envelope,
+    EventAck,
+    FromAgent,
+    FromConsole,
+    Hello,
+    Telemetry,
+    Welcome,
+)
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +89,7 @@ class Link:
         self._tls = tls
         self._socket: ClientConnection | None = None
         self._cut_until = 0.0
+        self._protocol = PROTOCOL_MIN
         self._welcomes = 0
         self._complaint = Complaint()
         self._complaints = Complaints()
@@ -163,6 +172,7 @@ class Link:
             )
         if not 0 <= welcome.acked_seq <= MAX_SEQ:
             raise NotWelcome(f"no event has the number {welcome.acked_seq} that it says it has")
+        self._protocol = welcome.protocol
         self._station.outbox.resume(welcome.acked_seq)
         self._complaint = Complaint()
         self._welcomes += 1
@@ -202,8 +212,14 @@ class Link:
         outbox = self._station.outbox
         while True:
             while (message := outbox.take(time.monotonic())) is not None:
-                await _send(socket, message)
+                await _send(socket, self._worded(message))
             await outbox.wait(timeout_s=1.0)
+
+    def _worded(self, message: FromAgent) -> FromAgent:
+        """As the version of the protocol that the console chose says it."""
+        if isinstance(message, Telemetry) and self._protocol >= packed.SINCE_PROTOCOL:
+            return packed.pack(message)
+        return message
 
     def _complain(self, complaint: Complaint) -> None:
         """Once, however many ways there are in which it stays out of reach."""

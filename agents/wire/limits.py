@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 PROTOCOL_MIN: Final = 1
-PROTOCOL_MAX: Final = 1
+# 2: telemetry is packed.
+PROTOCOL_MAX: Final = 2
 
 MAX_MESSAGE_BYTES: Final = 1 << 20
 MAX_GPUS_PER_NODE: Final = 64

@@ -1,6 +1,6 @@
 """Every message between console and agent. Fields are only ever appended, with a default.
 
-Agent to console: `Hello`, `Telemetry`, `Status`, `EventBatch`.
+Agent to console: `Hello`, `Telemetry` or `PackedTelemetry`, `Status`, `EventBatch`.
 Console to agent: `Welcome`, `Envelope` (holding `DesiredState` or `Unchanged`), `EventAck`.
 """
 
@@ -97,6 +97,16 @@ class Telemetry(Message, frozen=True, tag="telemetry"):
     number: int
     sent_at: float
     samples: tuple[GpuSample, ...]
+
+
+class PackedTelemetry(Message, frozen=True, tag="packed"):
+    """`Telemetry` as one block of doubles, from protocol 2 on; `packed.py` says how."""
+
+    number: int
+    sent_at: float
+    fields: Count
+    signals: Count
+    rows: bytes
 
 
 class PlacementStatus(Message, frozen=True):
@@ -320,6 +330,6 @@ class Envelope(Message, frozen=True, tag="envelope"):
     mac: bytes
 
 
-FromAgent: TypeAlias = Hello | Telemetry | Status | EventBatch
+FromAgent: TypeAlias = Hello | Telemetry | PackedTelemetry | Status | EventBatch
 FromConsole: TypeAlias = Welcome | EventAck | Envelope
 Signed: TypeAlias = DesiredState | Unchanged

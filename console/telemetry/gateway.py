@@ -19,13 +19,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
 from channels.consumer import get_handler_name
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
-from agents.wire import codec
+from agents.wire import codec, packed
 from agents.wire.limits import (
     LEASE_RENEWAL_S,
     MAX_EVENTS_PER_BATCH,
@@ -40,6 +41,7 @@ from agents.wire.messages import (
     FromAgent,
     FromConsole,
     Hello,
+    PackedTelemetry,
     Status,
     Telemetry,
     Unchanged,
@@ -53,6 +55,7 @@ from console.inventory.models import Gpu, Node
 from console.scheduling import desired, observed
 from console.telemetry import events, plausible
 from console.telemetry.hub import hub
+from console.telemetry.latest import Rows
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +82,7 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         self.heard = False
         self.node_id = 0
         self.name = "unknown node"
-        self._row_of: Mapping[int, int] = {}
+        self._row_of: Rows = np.empty(0, np.intp)
         self._gpu_ids: Mapping[int, int] = {}
         self._epoch = 0
         self._hello: Hello | None = None
@@ -132,6 +135,8 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
             return
         self.heard = True
         if isinstance(message, Telemetry):
+            self._take(packed.pack(message))
+        elif isinstance(message, PackedTelemetry):
             self._take(message)
         elif isinstance(message, Hello):
             self._hello = message
@@ -165,22 +170,26 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
             return None
         return message
 
-    def _take(self, telemetry: Telemetry) -> None:
+    def _take(self, telemetry: PackedTelemetry) -> None:
+        if fault := plausible.fault_of(telemetry):
+            self._refuse(fault)
+            return
         if telemetry.number <= self._telemetry_number:
             self._refuse("telemetry: no newer than what came before")
             return
         self._telemetry_number = telemetry.number
         if self._epoch != hub.layout.epoch:
             self._find_rows()
-        sampled = plausible.sift(telemetry.samples, self._row_of)
-        hub.take(sampled, plausible.sample_time(telemetry.sent_at, time.time()))
-        for reason, count in sampled.refused.items():
+        at = plausible.sample_time(telemetry.sent_at, time.time())
+        sampled, refused = plausible.sift([plausible.Arrival(telemetry, self._row_of, at)])
+        for each in sampled:
+            hub.take(each)
+        for reason, count, _ in refused:
             hub.refused.add(reason, self.name, count=count)
 
     def _find_rows(self) -> None:
-        indexes, ids = list(self._gpu_ids), list(self._gpu_ids.values())
-        rows = hub.grid.facts.rows(ids).tolist()
-        self._row_of = {index: row for index, row in zip(indexes, rows, strict=True) if row >= 0}
+        self._row_of = np.full(max(self._gpu_ids, default=-1) + 1, -1, np.intp)
+        self._row_of[list(self._gpu_ids)] = hub.grid.facts.rows(list(self._gpu_ids.values()))
         self._epoch = hub.layout.epoch
 
     def _refuse(self, reason: str, detail: object = "") -> None:

@@ -175,8 +175,8 @@ class Hub:
         if self._links.get(node_id) is link:
             del self._links[node_id]
 
-    def take(self, sampled: Sampled, at: float) -> None:
-        self.grid.put(sampled.rows, at, sampled.state, sampled.values)
+    def take(self, sampled: Sampled) -> None:
+        self.grid.put(*sampled)
 
     @property
     def may_renew(self) -> bool:

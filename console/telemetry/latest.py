@@ -119,7 +119,8 @@ def no_facts() -> Facts:
 
 @dataclass
 class Grid:
-    """The last sample of each GPU of `facts`: when (Unix s, 0: never), its state, its values.
+    """The last sample of each GPU of `facts`: when (Unix s, 0: never), its state, its values, and
+    the worst value of its second for each signal (nan: not told, or not by way of this process).
 
     `local` marks rows that this process received itself, not through another process.
     """
@@ -128,6 +129,7 @@ class Grid:
     at: Times = field(init=False)
     state: Bytes = field(init=False)
     values: Floats = field(init=False)
+    worst: Floats = field(init=False)
     local: Flags = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,11 +137,15 @@ class Grid:
         self.at = np.zeros(count)
         self.state = np.full(count, GPU_STATES.index(GpuState.INIT), np.uint8)
         self.values = np.full((count, len(COLUMNS)), np.nan, np.float32)
+        self.worst = np.full((count, len(SIGNALS)), np.nan, np.float32)
         self.local = np.zeros(count, np.bool_)
 
-    def put(self, rows: Rows, at: float, state: Bytes, values: Floats) -> None:
-        """A sample that came to this process."""
-        self.at[rows], self.state[rows], self.values[rows] = at, state, values
+    def put(
+        self, rows: Rows, at: float | Times, state: Bytes, values: Floats, worst: Floats
+    ) -> None:
+        """Samples that came to this process; of two of one GPU the later counts."""
+        self.at[rows], self.state[rows] = at, state
+        self.values[rows], self.worst[rows] = values, worst
         self.local[rows] = True
 
     def merge(self, ids: Ids, at: Times, state: Bytes, values: Floats) -> None:
@@ -149,14 +155,15 @@ class Grid:
         newer[newer] = at[newer] > self.at[rows[newer]]
         rows = rows[newer]
         self.at[rows], self.state[rows] = at[newer], state[newer]
-        self.values[rows], self.local[rows] = values[newer], False
+        self.values[rows], self.worst[rows] = values[newer], np.nan
+        self.local[rows] = False
 
     def adopt(self, facts: Facts) -> Grid:
         """The same samples under new facts, possibly with other GPUs."""
         fresh = Grid(facts)
         rows = facts.rows(self.facts.ids)
         here = rows >= 0
-        for name in ("at", "state", "values", "local"):
+        for name in ("at", "state", "values", "worst", "local"):
             getattr(fresh, name)[rows[here]] = getattr(self, name)[here]
         return fresh
 

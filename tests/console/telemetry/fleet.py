@@ -59,11 +59,13 @@ def grid(*rows: dict[str, float | None], at: float = NOW, **columns: Any) -> Gri
     """One GPU a row, each as BUSY with these changes, sampled at `at` and HEALTHY."""
     made = Grid(facts(len(rows), **columns))
     for index, values in enumerate(rows):
+        told = row(**{**BUSY, **values})[None, :]
         made.put(
             np.array([index]),
             at,
             np.array([GPU_STATES.index(GpuState.HEALTHY)], np.uint8),
-            row(**{**BUSY, **values})[None, :],
+            told,
+            told[:, : len(SIGNALS)],
         )
     return made
 
