@@ -47,11 +47,11 @@ class BrowserFeed(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self.close(SIGN_IN)
             return
         hub.start()
-        hub.join(self._seat)
+        hub.audience.join(self._seat)
         self._pump = asyncio.create_task(self._send_all())
 
     async def disconnect(self, code: int) -> None:
-        hub.leave(self._seat)
+        hub.audience.leave(self._seat)
         if self._pump is not None:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)

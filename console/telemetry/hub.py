@@ -18,7 +18,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
-import msgspec
 import redis.asyncio
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
@@ -29,14 +28,14 @@ from redis.backoff import NoBackoff
 from console import announce
 from console.errors import Unavailable
 from console.inventory import bell, nodes
-from console.telemetry import counts, frames, latest, layout, live_store, summary
+from console.telemetry import counts, latest, layout, live_store
+from console.telemetry.audience import Audience
 from console.telemetry.history import History, Series
-from console.telemetry.latest import Bytes, Grid, LiveGpu
+from console.telemetry.latest import Grid, LiveGpu
 from console.telemetry.layout import Layout
 from console.telemetry.loops import forever
 from console.telemetry.plausible import Sampled
 from console.telemetry.refusals import Refusals
-from console.telemetry.seat import Seat, Tick
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -72,13 +71,9 @@ class Hub:
         self.layout: Layout = layout.empty()
         self.grid = Grid(self.layout.facts)
         self.history = History()
-        self.cells: Bytes = latest.cells(self.grid, 0)
-        self.counts: dict[str, int] = {}
+        self.audience = Audience(self.grid)
         self.polled_at = float("-inf")
-        self._sequence = secrets.randbelow(1 << 30)
-        self._tick: Tick | None = None
         self._links: dict[int, AgentLink] = {}
-        self._seats: set[Seat] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -233,34 +228,18 @@ class Hub:
         else:
             self.grid = self.grid.adopt(fresh.facts)
             self.history = self.history.adopt(fresh.facts.ids)
-            self.cells = latest.cells(self.grid, time.time())
         self.layout = fresh
+        self.audience.watch(self.grid, fresh.epoch, time.time())
 
     async def _turn(self) -> None:
-        """One second of the map: what changed, for the history and for every browser."""
-        now, before = time.time(), self.cells
-        self.cells = latest.cells(self.grid, now)
+        """One second of the map, for the history and for every browser."""
+        now = time.time()
         self.history.record(self.grid, now)
-        if self._seats:
-            self._tick = self._next_tick(before, now)
-            text = self._summary_text(now)
-            for seat in self._seats:
-                seat.offer(self._tick, text)
-
-    def _next_tick(self, before: Bytes, now: float) -> Tick:
-        self._sequence = (self._sequence + 1) % (1 << 32)
-        ids, epoch = self.grid.facts.ids, self.layout.epoch
-        rows = latest.changed(before, self.cells)
-        delta = frames.delta(ids, self.cells, rows, epoch, self._sequence, now)
-        return Tick(epoch, self._sequence, now, ids, self.cells, delta)
-
-    def _summary_text(self, now: float) -> str:
-        body = summary.summarise(self.grid, self.cells, self.counts, now)
-        return msgspec.json.encode({"type": "summary", **body}).decode()
+        self.audience.turn(now)
 
     async def _count(self) -> None:
-        if self._seats:
-            self.counts = await self.in_thread(counts.of_work)
+        if self.audience.tabs:
+            self.audience.counts = await self.in_thread(counts.of_work)
 
     def live(self, gpu_id: int) -> LiveGpu | None:
         """The last sample of one GPU; None when this process never saw one."""
@@ -278,20 +257,6 @@ class Hub:
 
     def series(self, gpu_id: int) -> Series:
         return self.history.series(gpu_id)
-
-    # --- browsers ---------------------------------------------------------------------------
-
-    def join(self, seat: Seat) -> None:
-        """The seat is offered what is known at once, and then every second."""
-        now = time.time()
-        if not self._seats:  # nobody watched: the last tick is old
-            self._tick = self._next_tick(self.cells, now)
-        self._seats.add(seat)
-        if self._tick is not None:
-            seat.offer(self._tick, self._summary_text(now))
-
-    def leave(self, seat: Seat) -> None:
-        self._seats.discard(seat)
 
     # --- the other processes ----------------------------------------------------------------
 
@@ -320,16 +285,11 @@ class Hub:
             case self._nodes_channel, [*node_ids] if all(isinstance(id, int) for id in node_ids):
                 await self._ask_generations(node_ids)
             case self._pages_channel, {"op": str()}:
-                self._tell_browsers({"type": "event", **body})
+                self.audience.tell({"type": "event", **body})
             case self._links_channel, [int(node_id), str(connection)]:
                 self._yield_to_other(node_id, connection)
             case _:
                 self.refused.add("bell: unknown message", channel, data[:80])
-
-    def _tell_browsers(self, event: dict[str, Any]) -> None:
-        text = json.dumps(event)
-        for seat in self._seats:
-            seat.tell(text)
 
     def _yield_to_other(self, node_id: int, connection: str) -> None:
         link = self._links.get(node_id)

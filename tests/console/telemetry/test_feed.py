@@ -117,7 +117,7 @@ async def test_nonsense_from_a_browser_is_counted(watch, hub):
 async def test_a_tab_that_left_is_forgotten(watch, hub):
     socket = await watch()
     await socket.hang_up()
-    assert not hub._seats
+    assert not hub.audience.tabs
 
 
 async def test_a_page_of_another_site_is_turned_away():

@@ -95,7 +95,7 @@ async def test_new_gpus_appear_and_keep_the_values_of_the_old(hub):
     await until(lambda: len(hub.grid.facts.ids) == 3)
     assert hub.grid.values[0, 0] == 7
     assert hub.history.ids.tolist() == hub.grid.facts.ids.tolist()
-    assert len(hub.cells) == 3
+    assert len(hub.audience.cells) == 3
 
 
 async def test_a_mode_that_changed_is_shown_without_a_new_layout(hub):
@@ -121,7 +121,7 @@ async def test_a_loop_whose_step_fails_goes_on(hub, monkeypatch):
         patch.setattr(latest, "cells", broken)
         hub.start()
         await until(lambda: len(calls) >= 2)
-    await until(lambda: len(hub.cells) == 2)
+    await until(lambda: len(hub.audience.cells) == 2)
 
 
 async def test_it_can_be_stopped_and_started_again(hub):
