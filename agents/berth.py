@@ -14,6 +14,7 @@ import msgspec
 
 from agents import tls
 from agents.actuators.base import Runtime
+from agents.alarm import Alarm
 from agents.collectors.base import Collector
 from agents.config import CannotRun, Config
 from agents.containment import Containment
@@ -51,13 +52,15 @@ class Berth:
         config: Config,
         state: StateFile,
         equip: Callable[[], Equipment],
+        alarm: Alarm | None = None,
     ) -> None:
-        """Raises CannotRun when the certificates it is to use cannot be."""
+        """`alarm` as for `NodeAgent`. Raises CannotRun when the certificates it is to use cannot
+        be."""
         self.name = credentials.node
         # A defect that shows on one node does not leave the others unguarded.
         self.contained = Containment(self.name, "a step of its loop")
         self._credentials, self._config, self._state = credentials, config, state
-        self._equip = equip
+        self._equip, self._alarm = equip, alarm
         self._tls = tls.context(config) if config.console.startswith("wss://") else None
         self._link_task: asyncio.Task[None] | None = None
         self.agent: NodeAgent | None = None
@@ -82,6 +85,7 @@ class Berth:
             equipment.runtime,
             time.monotonic(),
             mps=equipment.mps,
+            alarm=self._alarm,
         )
         self.link = Link(
             self._config.console, self._credentials.token, self.name, self.agent, self._tls

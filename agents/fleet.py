@@ -14,6 +14,7 @@ from agents import off
 from agents.actuators import house
 from agents.actuators.base import Runtime
 from agents.actuators.simulated import MirroredProcessRuntime, SimulatedRuntime
+from agents.alarm import Alarm
 from agents.berth import Berth, Equipment, need
 from agents.collectors.simulated import SimulatedCollector
 from agents.config import CannotRun, Config
@@ -44,7 +45,9 @@ class Fleet:
         self.world = World(cluster, config.seed, config.clock)
         self.world.step(time.monotonic())
         self._config = config
-        self.switch = off.Switch()
+        self.switch, self.alarm = off.Switch(), Alarm()
+        # The world is stepped by the loop.
+        self.is_at_rest = False
         self._reboots: set[asyncio.Task[None]] = set()
         self._faults: asyncio.Server | None = None
         self.berths = {

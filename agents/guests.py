@@ -68,6 +68,10 @@ class Guests:
     def __iter__(self) -> Iterator[Guest]:
         return iter(tuple(self._guests.values()))
 
+    @property
+    def are_there(self) -> bool:
+        return bool(self._guests)
+
     def on_gpu(self, gpu_index: int) -> Guest | None:
         """The job that holds the GPU; there is at most one."""
         for guest in self._guests.values():

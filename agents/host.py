@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from agents import off
 from agents.actuators import house
 from agents.actuators.process import ProcessRuntime
+from agents.alarm import Alarm
 from agents.berth import Berth, Equipment, boot_id, need
 from agents.collectors import dcgm
 from agents.collectors.attribution import OfflineJob, nobody
@@ -66,8 +67,10 @@ class Host:
         self._witnesses, self._acquaintances = Witnesses(), Acquaintances()
         self._jobs: Sequence[OfflineJob] = ()
         self._shares: Mapping[str, float] = {}
-        # Of a recording nobody is asked.
-        self._ask_others: Callable[[float], None] = lambda _now: None
+        # None: nobody is asked, as of a recording.
+        self._real: RealCollector | None = None
+        self._goes_on_alone = False
+        self.alarm = Alarm()
         self._services: Sequence[DesiredService] = ()
         self._daemons = Daemons(())
         self._runtime: ProcessRuntime | None = None
@@ -77,7 +80,7 @@ class Host:
         except (Unavailable, OSError) as error:
             raise CannotRun(str(error)) from error
         self._settings = house.settings(config, len(self._cards))
-        self._berth = Berth(keys[name], config, state, self._equip)
+        self._berth = Berth(keys[name], config, state, self._equip, self.alarm)
         self.berths = {name: self._berth}
 
     def boot(self) -> None:
@@ -96,7 +99,24 @@ class Host:
             self._follow_agent(now)
         with self._contained:
             self._listen_to_jobs()
-        self._ask_others(now)
+        if self._real is not None:
+            self._real.ask_others(now)
+        self._rest()
+
+    @property
+    def is_at_rest(self) -> bool:
+        agent = self._berth.agent
+        return agent is not None and agent.rests and agent.may_rest
+
+    def _rest(self) -> None:
+        """Begins once the collector has gone on by itself from one sample: what is recorded is
+        recorded as it is asked for."""
+        agent = self._berth.agent
+        if agent is None or self._real is None or self._config.recording is not None:
+            return
+        may_rest = agent.may_rest
+        agent.rests = may_rest and self._goes_on_alone
+        self._goes_on_alone = self._real.go_on_alone(may_rest)
 
     def read_switch(self) -> None:
         self.switch = off.read(self._config.state_dir)
@@ -134,7 +154,7 @@ class Host:
         root = self._config.mps_dir
         self._daemons = daemons.at([place_of(card.uuid, root) for card in cards if card.is_named])
         collector = RealCollector(cards, self._lanes(nvml, cards), lambda: self._shares)
-        self._ask_others = collector.ask_others
+        self._real = collector
         if recording is None:
             return cards, collector
         return cards, Recorder(collector, cards, recording)

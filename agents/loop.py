@@ -1,6 +1,7 @@
 """The beat of the agent: ten ticks a second, in which stops move, GPUs are sampled, and once a
 second everything else is decided. Nodes take turns in the second, so that their work is spread.
-A tick in which nothing is to be done is slept through."""
+A tick in which nothing is to be done is slept through; while nothing runs that could be held, that
+is all but one in a second."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from agents.alarm import Alarm
 from agents.berth import Berth
 from agents.complaints import Complaints
 from agents.config import Config
@@ -41,6 +43,14 @@ class Nodes(Protocol):
     @property
     def berths(self) -> Mapping[str, Berth]: ...
 
+    @property
+    def alarm(self) -> Alarm:
+        """Rung where work came that does not wait for the second."""
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the samples until the next second are taken without the loop."""
+
     def boot(self) -> None:
         """In a running event loop."""
 
@@ -59,7 +69,7 @@ class Nodes(Protocol):
 
 async def run(nodes: Nodes, state: StateFile, config: Config) -> None:
     """Until TERM, INT, or the end of the lifeline. Jobs in processes of their own live on."""
-    ending = asyncio.Event()
+    ending = Ending(nodes.alarm)
     _end_on(ending, config.lifeline_fd)
     nodes.boot()
     await nodes.open()
@@ -85,6 +95,18 @@ async def _serve(metrics: MetricsServer, port: int | None) -> None:
         log.error("no metrics: port %d is not to be had: %s", port, error)
 
 
+class Ending(asyncio.Event):
+    """Set at any moment, and heard at once."""
+
+    def __init__(self, alarm: Alarm) -> None:
+        super().__init__()
+        self._alarm = alarm
+
+    def set(self) -> None:
+        super().set()
+        self._alarm.ring()
+
+
 def _end_on(ending: asyncio.Event, lifeline_fd: int | None) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -106,18 +128,32 @@ async def beat(nodes: Nodes, state: StateFile, ending: asyncio.Event) -> None:
         now = time.monotonic()
         _tick(nodes, tick, now)
         refused = _commit(state, refused)
-        passed = _until_next(nodes, tick)
-        tick, due = tick + passed, due + passed * TICK_S
-        if now - due > LATE_S:
+        if now - due > LATE_S + TICKS_PER_SAMPLE * TICK_S:
             if complaints.due("late"):
                 log.warning("%.1f s late: this machine is too slow or too busy", now - due)
             due = now
-        await asyncio.sleep(max(0.0, due - time.monotonic()))
+        tick, due = await _next(nodes, tick, due, ending)
+
+
+async def _next(nodes: Nodes, tick: int, due: float, ending: asyncio.Event) -> tuple[int, float]:
+    """The next tick in which something is to be done, once it is due. What comes while nothing was
+    to be done brings the next sample forward."""
+    while True:
+        passed = _until_next(nodes, tick)
+        due_then = due + passed * TICK_S
+        await nodes.alarm.sleep(max(0.0, due_then - time.monotonic()))
+        now = time.monotonic()
+        if now >= due_then or ending.is_set():
+            return tick + passed, due_then
+        gone = int((now - due) / TICK_S)
+        tick, due = tick + gone, due + gone * TICK_S
 
 
 def _until_next(nodes: Nodes, tick: int) -> int:
     """Ticks until the next one in which something is to be done: on an idle node, a tick slept
     through is a good part of what this process costs."""
+    if nodes.is_at_rest:
+        return TICKS_PER_SECOND - tick % TICKS_PER_SECOND
     turns = len(nodes.berths)
     stopping = any(
         berth.agent is not None and berth.agent.is_stopping for berth in nodes.berths.values()

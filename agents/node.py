@@ -13,6 +13,7 @@ from typing import Final
 
 from agents import guard, profiling
 from agents.actuators.base import Runtime
+from agents.alarm import Alarm
 from agents.collectors.attribution import OfflineJob
 from agents.collectors.base import Collector, GpuReading, Look, NodeReading
 from agents.containment import Containment
@@ -72,8 +73,10 @@ class NodeAgent:
         now: float,
         wall: Callable[[], float] = time.time,
         mps: MpsSide | None = None,
+        alarm: Alarm | None = None,
     ) -> None:
-        """Without `mps` nothing here depends on an MPS daemon."""
+        """Without `mps` nothing here depends on an MPS daemon. `alarm` is rung when the loop rests
+        and there is something to hold again."""
         self.identity = identity
         self._state, self._collector, self._runtime = state, collector, runtime
         self._mps = mps
@@ -92,6 +95,9 @@ class NodeAgent:
         self._sampled_at = now
         self._samples = 0
         self._looks: tuple[Look, ...] = ()
+        self._alarm = Alarm() if alarm is None else alarm
+        # The collector goes on by itself until the next second, and the loop sleeps.
+        self.rests = False
         self._guests.recover(now)
         self._follow_orders()
 
@@ -104,8 +110,12 @@ class NodeAgent:
 
     def received(self, envelope: Envelope, now: float) -> None:
         if self._orders.receive(envelope, now):
+            if self.rests and self.may_rest:
+                self.sample(now)  # nothing starts on a sample of up to a second ago
             self._follow_orders()
             self.reconcile(now)
+            if not self.may_rest:
+                self._alarm.ring()
         self._offer_status(now)
 
     def quarantine(self, index: int, why: str) -> None:
@@ -162,6 +172,12 @@ class NodeAgent:
 
     # --- the local side: what must not wait ---------------------------------------------
 
+    @property
+    def may_rest(self) -> bool:
+        """Whether no sample before the next second's can ask for anything: nothing runs that could
+        be held, and MPS recovers from nothing."""
+        return not self._guests.are_there and not (self._mps is not None and self._mps.urgent())
+
     def sample(self, now: float) -> None:
         """One local sample of every GPU; jobs on a GPU that needs it are held or evicted."""
         with self._contained:
@@ -170,11 +186,12 @@ class NodeAgent:
         reading: NodeReading | None = None
         with self._contained:  # a source that fails has no data: guards go blind, stops go on
             reading = self._collector.collect(now)
+        if reading is not None:
+            for earlier in reading.earlier:
+                self._take_all(earlier)
+            self._take_all(reading)
         self._samples += 1
         self._looks = reading.looks if reading else ()
-        for gpu in reading.gpus if reading else ():
-            with self._contained:
-                self._take(self._guards[gpu.index], gpu, now)
         for guest in self._guests:
             with self._contained:
                 self._hold_at_once(self._guards[guest.placement.gpu_index], guest)
@@ -195,6 +212,11 @@ class NodeAgent:
         crossed launches are held before it, and what that means is decided after it."""
         if each.is_over():
             self._guests.hold(guest)
+
+    def _take_all(self, reading: NodeReading) -> None:
+        for gpu in reading.gpus:
+            with self._contained:
+                self._take(self._guards[gpu.index], gpu, reading.at)
 
     def _take(self, each: Guard, gpu: GpuReading, now: float) -> None:
         each.take(gpu, now)

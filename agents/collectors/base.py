@@ -72,11 +72,13 @@ class GpuReading(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """All GPUs that were found at `at` (monotonic seconds), and how each source did."""
+    """All GPUs that were found at `at` (monotonic seconds), and how each source did. `earlier` are
+    samples that were taken since the last reading without being asked for, oldest first."""
 
     at: float
     gpus: tuple[GpuReading, ...]
     looks: tuple[Look, ...] = ()
+    earlier: tuple[NodeReading, ...] = ()
 
 
 class Collector(Protocol):

@@ -10,6 +10,7 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -20,10 +21,19 @@ log = logging.getLogger(__name__)
 
 # A look that takes longer than this has failed, though its answer may still come.
 LATE_S: Final = 1.0
+# Whoever asks once a second does so now and then a moment before it is over.
+EARLY_S: Final = 0.05
 CLOSE_S: Final = 2.0
+
+# Between two looks that a lane makes without being asked.
+ALONE_EVERY_S: Final = 0.2
+# So many of those are kept until somebody takes them.
+MOST_KEPT: Final = 8
 
 # All that one source found for the time for which it was asked.
 Batch: TypeAlias = tuple[Origin, Findings]
+# When a lane looked unasked, and what its sources found.
+Kept: TypeAlias = tuple[float, list[Batch]]
 
 
 class Watched:
@@ -41,7 +51,7 @@ class Watched:
         last = self.asked_at
         if last is None or now < last:
             return True
-        return now - last >= self.source.period_s and not self.source.is_idle
+        return now - last > self.source.period_s - EARLY_S and not self.source.is_idle
 
     def asked(self, now: float) -> None:
         self.asked_at, self._answered = now, False
@@ -87,6 +97,9 @@ class Lane:
     def __init__(self, sources: Iterable[Source]) -> None:
         self.watched = tuple(Watched(source) for source in sources)
         self.prompt = any(each.source.prompt for each in self.watched)
+        # How many looks follow on each that it is asked for, unless it is asked again before.
+        self.alone = 0
+        self._kept: deque[Kept] = deque(maxlen=MOST_KEPT)
         self._asked: queue.SimpleQueue[tuple[float, Sequence[Watched]] | None]
         self._asked = queue.SimpleQueue()
         # Held from the asking to the last answer.
@@ -106,6 +119,10 @@ class Lane:
         self._asked.put((now, due))
         return True
 
+    def take_kept(self) -> list[Kept]:
+        """What it found unasked since the last call, oldest first."""
+        return [self._kept.popleft() for _ in range(len(self._kept))]
+
     def wait(self, seconds: float) -> None:
         """Until all have answered, for so long at most."""
         if self._busy.acquire(timeout=seconds):
@@ -116,11 +133,37 @@ class Lane:
         self._asked.put(None)
         self._thread.join(CLOSE_S)
 
+    def fresh(self, now: float) -> list[Batch]:
+        """Of all its sources, what is not too old."""
+        return [found for each in self.watched if (found := each.fresh(now)) is not None]
+
     def _run(self) -> None:
-        while (asked := self._asked.get()) is not None:
+        asked = self._asked.get()
+        while asked is not None:
             now, due = asked
             for each in due:
                 each.answer(now)
             self._busy.release()
+            asked = self._next(now)
         for each in self.watched:
             each.close()
+
+    def _next(self, last_at: float) -> tuple[float, Sequence[Watched]] | None:
+        """What it is asked for next; until then it looks unasked, if it is to."""
+        for turn in range(1, self.alone + 1):
+            due_at = last_at + turn * ALONE_EVERY_S
+            try:
+                return self._asked.get(timeout=max(0.0, due_at - time.monotonic()))
+            except queue.Empty:
+                self._look_unasked()
+        return self._asked.get()
+
+    def _look_unasked(self) -> None:
+        if not self._busy.acquire(blocking=False):
+            return  # it is asked in this moment
+        now = time.monotonic()
+        for each in self.watched:
+            each.asked(now)
+            each.answer(now)
+        self._kept.append((now, self.fresh(now)))
+        self._busy.release()

@@ -14,7 +14,7 @@ def nodes(*stopping):
         f"node-{at}": SimpleNamespace(agent=SimpleNamespace(is_stopping=each))
         for at, each in enumerate(stopping)
     }
-    return SimpleNamespace(berths=berths)
+    return SimpleNamespace(berths=berths, is_at_rest=False)
 
 
 def awake(nodes, ticks=20):
@@ -42,4 +42,6 @@ def test_a_tick_in_which_nothing_is_to_be_done_is_slept_through(stopping, ticks)
 
 
 def test_a_node_that_is_down_keeps_nobody_awake():
-    assert awake(SimpleNamespace(berths={"node-0": SimpleNamespace(agent=None)}), 4) == [0, 2]
+    assert awake(
+        SimpleNamespace(berths={"node-0": SimpleNamespace(agent=None)}, is_at_rest=False), 4
+    ) == [0, 2]
