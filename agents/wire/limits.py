@@ -18,6 +18,11 @@ MAX_NAME_CHARS: Final = 128
 MAX_TEXT_CHARS: Final = 4_096
 MAX_DATA_BYTES: Final = 64 << 10
 
+# Of seconds in one block of back-fill, in one message of it, and in the window of an emergency.
+MAX_BLOCK_SECONDS: Final = 10
+MAX_BACKFILL_SECONDS: Final = 60
+MAX_WINDOW_SECONDS: Final = 120
+
 TELEMETRY_PERIOD_S: Final = 1.0
 STATUS_PERIOD_S: Final = 5.0
 LEASE_RENEWAL_S: Final = 10.0

@@ -1,7 +1,8 @@
 """Every message between console and agent. Fields are only ever appended, with a default.
 
-Agent to console: `Hello`, `Telemetry` or `PackedTelemetry`, `Status`, `EventBatch`.
-Console to agent: `Welcome`, `Envelope` (holding `DesiredState` or `Unchanged`), `EventAck`.
+Agent to console: `Hello`, `Telemetry` or `PackedTelemetry`, `Status`, `EventBatch`, `Backfill`.
+Console to agent: `Welcome`, `Envelope` (holding `DesiredState` or `Unchanged`), `EventAck`,
+`BackfillAck`.
 """
 
 from __future__ import annotations
@@ -109,6 +110,29 @@ class PackedTelemetry(Message, frozen=True, tag="packed"):
     rows: bytes
 
 
+class Samples(Message, frozen=True):
+    """Some seconds of telemetry as one block; `samples.py` says how.
+
+    `numbers` and `times` are those of the seconds, as in `Telemetry`: ascending, with gaps where
+    nothing was recorded. In each second there are `gpus` rows of `fields` + 2 × `signals` floats.
+    """
+
+    numbers: tuple[Count, ...]
+    times: tuple[Number, ...]
+    gpus: Count
+    fields: Count
+    signals: Count
+    deflated: bytes
+
+
+class Backfill(Message, frozen=True, tag="backfill"):
+    """What a node recorded while nobody heard it, oldest first; no more than
+    `limits.MAX_BACKFILL_SECONDS`. The next follows on the `BackfillAck` of this one, and without
+    it the same comes again: whoever stores it must bear that."""
+
+    blocks: tuple[Samples, ...]
+
+
 class PlacementStatus(Message, frozen=True):
     """What is true of one placement on the node now. Progress is 0..1; work in GPU-seconds.
 
@@ -164,7 +188,7 @@ class Event(Message, frozen=True):
     transition: {from, to, why, signal, value, limit, samples, facts, after}; frozen / thawed: {why,
     reaction_ms}; placement_started: {pid}; placement_ended: {reason: EndReason, exit_code,
     lost_work_s, progress, work_done_s, signalled, why, remarks, avoid: Avoid}; eviction_started:
-    {origin, why, signal, value, limit, reaction_ms}; eviction_phase: {phase, lost_work_s,
+    {origin, why, signal, value, limit, reaction_ms, window}; eviction_phase: {phase, lost_work_s,
     memory_bytes}; eviction_stuck: {why}; eviction_proposed: {origin, why, signal, value, limit}, a
     wish of this node that the console decides; eviction_failed: {why}; degraded: {missing};
     gap: {dropped};
@@ -181,7 +205,8 @@ class Event(Message, frozen=True):
 
     Values and limits are in policy units. `samples` are the local samples of a move that no wire
     sample made, `facts` as in `GpuSample`, `after` the number of the telemetry before it. An
-    eviction_started that names an open eviction escalates it.
+    eviction_started that names an open eviction escalates it; its `window` are the last seconds of
+    the GPU before it (`samples.of_event`).
     """
 
     seq: int
@@ -209,11 +234,19 @@ class EventBatch(Message, frozen=True, tag="events"):
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """Answer to `Hello`."""
+    """Answer to `Hello`. `history_after`: of the telemetry that was recorded after this time, by
+    the node's clock, a back-fill is wanted; None: this console takes none."""
 
     protocol: int
     server_time: float
     acked_seq: int
+    history_after: Number | None = None
+
+
+class BackfillAck(Message, frozen=True, tag="backfill_ack"):
+    """All telemetry up to this time, by the node's clock, is stored or not wanted."""
+
+    until: Number
 
 
 class EventAck(Message, frozen=True, tag="event_ack"):
@@ -330,6 +363,6 @@ class Envelope(Message, frozen=True, tag="envelope"):
     mac: bytes
 
 
-FromAgent: TypeAlias = Hello | Telemetry | PackedTelemetry | Status | EventBatch
-FromConsole: TypeAlias = Welcome | EventAck | Envelope
+FromAgent: TypeAlias = Hello | Telemetry | PackedTelemetry | Status | EventBatch | Backfill
+FromConsole: TypeAlias = Welcome | EventAck | Envelope | BackfillAck
 Signed: TypeAlias = DesiredState | Unchanged
