@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -76,9 +76,11 @@ def signing_key(node_id: int) -> bytes:
     return node_key(settings.MASTER_SECRET.encode(), str(node_id))
 
 
-def node_for(token_sha256: str) -> Node | None:
-    """The node whose bearer token has this hash. Found by the hash, so timing tells nothing."""
-    return Node.objects.filter(token_sha256=token_sha256).first()
+def nodes_for(token_sha256s: Iterable[str]) -> dict[str, Node]:
+    """The nodes whose bearer tokens have these hashes. Found by the hash, so timing tells
+    nothing."""
+    found = Node.objects.filter(token_sha256__in=list(token_sha256s))
+    return {node.token_sha256: node for node in found}
 
 
 def _spend(secret: str, now: datetime) -> EnrolmentToken:

@@ -6,11 +6,11 @@ Desired state is computed, not stored: whoever changes a row that it is computed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 from django.db.models.functions import Greatest
 
@@ -61,10 +61,7 @@ def hello(node: Node, message: Hello, now: datetime) -> Node:
     )
     Node.objects.filter(pk=node.pk).update(
         source=Node.Source.AGENT,
-        runtime=message.runtime,
-        agent_version=message.agent_version[:40],
-        capabilities=list(message.capabilities),
-        boot_id=message.boot_id[:64],
+        **_agent(message),
         **_host(message),
         last_seen_at=now,
         generation=Greatest(F("generation"), message.generation) + 1,
@@ -73,6 +70,68 @@ def hello(node: Node, message: Hello, now: datetime) -> Node:
     bell.ring([node.pk])
     node.refresh_from_db()
     return node
+
+
+def hello_many(hellos: Mapping[int, Hello], now: datetime) -> dict[int, Node | Exception]:
+    """As `hello` for each node id, with its error where it is refused. A node that comes back as
+    it was costs nothing of its own: so a whole fleet may come back at once."""
+    answers: dict[int, Node | Exception] = {}
+    returned = _hello_as_before(hellos, now)
+    for node_id, message in hellos.items():
+        if node_id in returned:
+            answers[node_id] = returned[node_id]
+            continue
+        try:
+            answers[node_id] = hello(Node.objects.get(pk=node_id), message, now)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as error:  # what is wrong with one must not cost the others theirs
+            answers[node_id] = error
+    return answers
+
+
+@transaction.atomic
+def _hello_as_before(hellos: Mapping[int, Hello], now: datetime) -> dict[int, Node]:
+    """Greets those whose inventory, host and agent are what the rows say already."""
+    found = Node.objects.in_bulk(hellos)
+    gpus: dict[int, list[Gpu]] = {node_id: [] for node_id in found}
+    for gpu in Gpu.objects.filter(node__in=found):
+        gpus[gpu.node_id].append(gpu)
+    same = [pk for pk, node in found.items() if _is_as_before(node, gpus[pk], hellos[pk])]
+    Node.objects.filter(pk__in=same, state__in=before(Event.HELLO)).update(
+        state=CONNECTED, state_since=now
+    )
+    Node.objects.filter(pk__in=same).update(
+        last_seen_at=now, generation=F("generation") + 1, generation_at=now
+    )
+    return Node.objects.in_bulk(same)
+
+
+def _is_as_before(node: Node, gpus: Sequence[Gpu], message: Hello) -> bool:
+    facts = {**_agent(message), **_host(message), "source": Node.Source.AGENT}
+    live = {gpu.index: gpu for gpu in gpus if gpu.retired_at is None}
+    claims = {claim.index: claim for claim in message.gpus}
+    return (
+        0 <= message.generation <= node.generation
+        and all(getattr(node, name) == value for name, value in facts.items())
+        and live.keys() == claims.keys()
+        and len(claims) == len(message.gpus)
+        and all(_is_card(gpu, claims[index]) for index, gpu in live.items())
+    )
+
+
+def _is_card(gpu: Gpu, claim: GpuInventory) -> bool:
+    facts = {**_facts(claim), "conflict": False}
+    return all(getattr(gpu, name) == value for name, value in facts.items())
+
+
+def _agent(message: Hello) -> dict[str, Any]:
+    return {
+        "runtime": message.runtime,
+        "agent_version": message.agent_version[:40],
+        "capabilities": list(message.capabilities),
+        "boot_id": message.boot_id[:64],
+    }
 
 
 def _host(message: Hello) -> dict[str, float]:

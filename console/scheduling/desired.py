@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, TypeVar
 
 import msgspec
 from django.conf import settings
@@ -20,7 +20,6 @@ from agents.wire.messages import (
 )
 from agents.wire.names import Checkpoint, Origin
 from agents.wire.policy import AgentPolicy
-from console.errors import Unavailable
 from console.evictions.lifecycle import UNDER_WAY
 from console.evictions.models import Eviction
 from console.inventory import modes
@@ -34,40 +33,65 @@ from console.workloads.models import Footprint, OfflineJob, OnlineInstance
 # A change between the first and the last query shows in the generation: then we read again.
 TRIES: Final = 5
 
+Row = TypeVar("Row")
 
-def build(node: Node, now: datetime, nonce: str) -> DesiredState:
-    """All of it, from one moment. Raises Unavailable when the node changes faster than we read.
+
+def build_many(nonces: Mapping[int, str]) -> dict[int, DesiredState]:
+    """All of it, each from one moment, by node id, with the nonce that each is to echo. A node that
+    changes faster than we read, and one that is gone, is left out.
 
     Two states of one generation must be equal: a node refuses the second otherwise.
     """
+    built: dict[int, DesiredState] = {}
+    wanted = set(nonces)
     for _ in range(TRIES):
-        before = _generation(node)
-        state = _read(node, before, nonce)
-        if _generation(node) == before:
-            return state
-    raise Unavailable(
-        f"The desired state of {node} keeps changing; it is sent with the next change."
-    )
+        before = _generations(wanted)
+        states = _read(before, nonces)
+        after = _generations(wanted)
+        built |= {pk: state for pk, state in states.items() if after.get(pk) == before[pk]}
+        wanted -= built.keys()
+        if not wanted:
+            break
+    return built
 
 
-def _generation(node: Node) -> int:
-    return Node.objects.values_list("generation", flat=True).get(pk=node.pk)
+def _generations(node_ids: Collection[int]) -> dict[int, int]:
+    return dict(Node.objects.filter(pk__in=node_ids).values_list("pk", "generation"))
 
 
-def _read(node: Node, generation: int, nonce: str) -> DesiredState:
-    fresh = Node.objects.select_related("pool__policy__current__policy").get(pk=node.pk)
-    policy = _policy(fresh)
-    gpus = list(Gpu.objects.filter(node=node, retired_at=None).order_by("index"))
-    return DesiredState(
-        generation=generation,
-        nonce=nonce,
-        lease_s=float(settings.LEASE_S),
-        gpus=tuple(_gpu(gpu, fresh, policy.name) for gpu in gpus),
-        policies={policy.name: policy},
-        placements=tuple(_placements(node)),
-        services=tuple(_services(node)),
-        cordoned=fresh.cordoned or fresh.draining,
-    )
+def _read(generations: Mapping[int, int], nonces: Mapping[int, str]) -> dict[int, DesiredState]:
+    nodes = Node.objects.select_related("pool__policy__current__policy").in_bulk(generations)
+    policies_of = _policies(nodes.values())
+    gpus = Gpu.objects.filter(node__in=nodes, retired_at=None).order_by("index")
+    gpus_of = _by_node(gpus, lambda gpu: gpu.node_id)
+    placements_of, services_of = _placements(nodes), _services(nodes)
+    states = {}
+    for pk, node in nodes.items():
+        policy = policies_of[node.pool_id]
+        states[pk] = DesiredState(
+            generation=generations[pk],
+            nonce=nonces[pk],
+            lease_s=float(settings.LEASE_S),
+            gpus=tuple(_gpu(gpu, node, policy.name) for gpu in gpus_of[pk]),
+            policies={policy.name: policy},
+            placements=tuple(placements_of[pk]),
+            services=tuple(services_of[pk]),
+            cordoned=node.cordoned or node.draining,
+        )
+    return states
+
+
+def _by_node(rows: Iterable[Row], node_of: Callable[[Row], int]) -> defaultdict[int, list[Row]]:
+    found: defaultdict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[node_of(row)].append(row)
+    return found
+
+
+def _policies(nodes: Iterable[Node]) -> dict[int, AgentPolicy]:
+    """By pool id."""
+    pools = {node.pool_id: node for node in nodes}
+    return {pool_id: _policy(node) for pool_id, node in pools.items()}
 
 
 def _policy(node: Node) -> AgentPolicy:
@@ -84,16 +108,20 @@ def _gpu(gpu: Gpu, node: Node, policy: str) -> DesiredGpu:
     return DesiredGpu(gpu.index, mode, policy, gpu.disabled, gpu.disabled_reason)
 
 
-def _placements(node: Node) -> Iterable[DesiredPlacement]:
+def _placements(node_ids: Collection[int]) -> defaultdict[int, list[DesiredPlacement]]:
     live = (
-        Placement.objects.filter(gpu__node=node, state__in=lifecycle.LIVE)
+        Placement.objects.filter(gpu__node__in=node_ids, state__in=lifecycle.LIVE)
         .select_related("job", "gpu")
         .order_by("pk")
     )
     told = Eviction.objects.filter(placement__in=live, state__in=UNDER_WAY)
     stops = {eviction.placement_id: _stop(eviction) for eviction in told}
     measures = profiling.measures(live)
-    return [_placement(one, stops.get(one.pk), measures.get(one.pk)) for one in live]
+    rows_of = _by_node(live, lambda one: one.gpu.node_id)
+    found: defaultdict[int, list[DesiredPlacement]] = defaultdict(list)
+    for node_id, rows in rows_of.items():
+        found[node_id] = [_placement(one, stops.get(one.pk), measures.get(one.pk)) for one in rows]
+    return found
 
 
 def _stop(eviction: Eviction) -> Stop:
@@ -123,13 +151,17 @@ def _placement(
     )
 
 
-def _services(node: Node) -> Sequence[DesiredService]:
+def _services(node_ids: Collection[int]) -> defaultdict[int, list[DesiredService]]:
     instances = (
-        OnlineInstance.objects.filter(gpu__node=node, gpu__retired_at=None)
+        OnlineInstance.objects.filter(gpu__node__in=node_ids, gpu__retired_at=None)
         .select_related("service", "gpu")
         .order_by("gpu__index", "pk")
     )
-    return [_service(instance) for instance in instances]
+    rows_of = _by_node(instances, lambda one: one.gpu.node_id)
+    found: defaultdict[int, list[DesiredService]] = defaultdict(list)
+    for node_id, rows in rows_of.items():
+        found[node_id] = [_service(one) for one in rows]
+    return found
 
 
 def _service(instance: OnlineInstance) -> DesiredService:

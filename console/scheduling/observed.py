@@ -7,13 +7,13 @@ reads when it says nothing new. Endings come as events, once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from agents.wire.messages import Event, GpuStatus, PlacementStatus, Status
 from agents.wire.names import EndReason, Origin, PlacementState
@@ -41,26 +41,80 @@ REMARK_CHARS: Final = 300
 
 NOBODY: Final = UUID(int=0)
 
-Change = tuple[Any, dict[str, Any]]
+Of = TypeVar("Of")
+
+# What `_placement_facts` writes of a placement that goes on as before.
+_PROGRESS: Final = frozenset(
+    {
+        *("effective_duty_percent", "observed_throughput", "memory_bytes", "progress"),
+        *("unsaved_work_s", "work_done_s", "observed_at"),
+    }
+)
+
+
+Change: TypeAlias = tuple[Of, dict[str, Any]]
+
+
+class _Changes(NamedTuple):
+    """What differs: rows as they were read, and what is to be written of each."""
+
+    nodes: list[Change[int]]
+    gpus: list[Change[Gpu]]
+    placements: list[Change[Placement]]
 
 
 # --- status -------------------------------------------------------------------------------
 
 
-def apply_status(node: Node, status: Status, now: datetime) -> None:
-    """Write what differs from what we knew."""
-    node_facts = _node_facts(node, status, now)
-    gpus = list(_gpu_changes(node, status.gpus, now))
-    placements = list(_placement_changes(node, status.placements, now))
-    if not (node_facts or gpus or placements):
+def apply_statuses(statuses: Mapping[int, Status], now: datetime) -> None:
+    """Write what differs from what we knew, by node id; a few questions for all of them. Nodes that
+    are gone are left out."""
+    nodes = Node.objects.in_bulk(statuses)
+    changes = _Changes([], [], [])
+    for node in nodes.values():
+        if facts := _node_facts(node, statuses[node.pk], now):
+            changes.nodes.append((node.pk, facts))
+    changes.gpus.extend(_gpu_changes(nodes, statuses, now))
+    changes.placements.extend(_placement_changes(nodes, statuses, now))
+    if any(changes):
+        _write(changes)
+
+
+def _write(changes: _Changes) -> None:
+    """Each row is its own compare-and-set: no transaction holds the rows of many nodes. What a
+    failure leaves half written, the same status written again makes whole."""
+    for node_id, facts in changes.nodes:
+        Node.objects.filter(pk=node_id).update(**facts)
+    _write_many(Gpu, changes.gpus)
+    _write_many(Placement, [each for each in changes.placements if each[1].keys() == _PROGRESS])
+    for placement, facts in changes.placements:
+        if facts.keys() != _PROGRESS:
+            Placement.objects.filter(pk=placement.pk, state=placement.state).update(**facts)
+    told = {node_id for node_id, _ in changes.nodes} | {gpu.node_id for gpu, _ in changes.gpus}
+    for node_id in sorted(told):
+        announce("node", node=node_id)
+
+
+def _write_many(model: type[Gpu | Placement], changes: Sequence[Change[Any]]) -> None:
+    """Rows of which the same columns are written, sent to the database together."""
+    if not changes:
         return
-    with transaction.atomic():
-        if node_facts:
-            Node.objects.filter(pk=node.pk).update(**node_facts)
-        for rows, facts in (*gpus, *placements):
-            rows.update(**facts)
-        if node_facts or gpus:
-            announce("node", node=node.pk)
+    columns = {field.name: field for field in model._meta.concrete_fields}
+    fields, key = [columns[name] for name in changes[0][1]], columns["id"]
+    quoted = connection.ops.quote_name
+    sets = ", ".join(f"{quoted(str(field.column))} = %s" for field in fields)
+    table, where = quoted(model._meta.db_table), f"{quoted(str(key.column))} = %s AND state = %s"
+    rows = [
+        [
+            *(field.get_db_prep_save(facts[field.name], connection) for field in fields),
+            key.get_db_prep_save(row.pk, connection),
+            row.state,
+        ]
+        for row, facts in changes
+    ]
+    with transaction.atomic(), connection.cursor() as cursor:
+        # The names are the model's own.
+        cursor.executemany(f"UPDATE {table} SET {sets} WHERE {where}", rows)  # noqa: S608
 
 
 def _node_facts(node: Node, status: Status, now: datetime) -> dict[str, Any]:
@@ -73,35 +127,47 @@ def _node_facts(node: Node, status: Status, now: datetime) -> dict[str, Any]:
     return changed | {"observed_at": now} if changed else {}
 
 
-def _gpu_changes(node: Node, reports: Sequence[GpuStatus], now: datetime) -> Iterator[Change]:
-    gpus = {gpu.index: gpu for gpu in Gpu.objects.filter(node=node, retired_at=None)}
-    for report in reports:
-        gpu = gpus.get(report.index)
-        if gpu is None:
-            continue
-        facts: dict[str, Any] = {
-            "state_why": report.why[:300],
-            "degraded": list(report.degraded),
-            "unshareable_fact": report.unshareable_fact[:200],
-        }
-        changed = {name: value for name, value in facts.items() if getattr(gpu, name) != value}
-        if gpu.state != report.state:
-            changed |= {"state": report.state, "state_since": _moment(report.since, now)}
-        if changed:
-            yield Gpu.objects.filter(pk=gpu.pk, state=gpu.state), changed
+def _gpu_changes(
+    nodes: Collection[int], statuses: Mapping[int, Status], now: datetime
+) -> Iterator[Change[Gpu]]:
+    told = {
+        (node_id, report.index): report for node_id in nodes for report in statuses[node_id].gpus
+    }
+    for gpu in Gpu.objects.filter(node__in=nodes, retired_at=None).order_by("pk"):
+        report = told.get((gpu.node_id, gpu.index))
+        if report is not None and (changed := _gpu_facts(gpu, report, now)):
+            yield gpu, changed
+
+
+def _gpu_facts(gpu: Gpu, report: GpuStatus, now: datetime) -> dict[str, Any]:
+    """All of them when one differs."""
+    moved = gpu.state != report.state
+    facts: dict[str, Any] = {
+        "state": report.state,
+        "state_since": _moment(report.since, now) if moved else gpu.state_since,
+        "state_why": report.why[:300],
+        "degraded": list(report.degraded),
+        "unshareable_fact": report.unshareable_fact[:200],
+    }
+    differs = any(getattr(gpu, name) != value for name, value in facts.items())
+    return facts if differs else {}
 
 
 def _placement_changes(
-    node: Node, reports: Sequence[PlacementStatus], now: datetime
-) -> Iterator[Change]:
-    live = Placement.objects.filter(gpu__node=node, state__in=lifecycle.LIVE)
-    rows = {str(placement.pk): placement for placement in live}
-    for report in reports:
-        placement = rows.get(report.placement_id)
-        if placement is None or report.state is PlacementState.ENDED:
-            continue
-        if changed := _placement_facts(placement, report, now):
-            yield Placement.objects.filter(pk=placement.pk, state=placement.state), changed
+    nodes: Collection[int], statuses: Mapping[int, Status], now: datetime
+) -> Iterator[Change[Placement]]:
+    live = Placement.objects.filter(gpu__node__in=nodes, state__in=lifecycle.LIVE)
+    rows = {
+        (placement.gpu.node_id, str(placement.pk)): placement
+        for placement in live.select_related("gpu").order_by("pk")
+    }
+    for node_id in nodes:
+        for report in statuses[node_id].placements:
+            placement = rows.get((node_id, report.placement_id))
+            if placement is None or report.state is PlacementState.ENDED:
+                continue
+            if changed := _placement_facts(placement, report, now):
+                yield placement, changed
 
 
 def _placement_facts(

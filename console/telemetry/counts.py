@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import CharField, Count, QuerySet, Value
 
@@ -14,10 +14,15 @@ from console.scheduling.models import Placement
 from console.telemetry.models import NodeEvent
 from console.workloads.models import OfflineJob
 
+# Beyond that it is cheaper to ask of all nodes than to name these.
+NAMED: Final = 500
+
 
 def generations(node_ids: Sequence[int]) -> dict[int, tuple[int, str]]:
-    """Node id → generation and token hash, for those that exist."""
-    rows = Node.objects.filter(pk__in=node_ids).values_list("pk", "generation", "token_sha256")
+    """Node id → generation and token hash, for those that exist; others may be
+    among them."""
+    nodes = Node.objects.all() if len(node_ids) > NAMED else Node.objects.filter(pk__in=node_ids)
+    rows = nodes.values_list("pk", "generation", "token_sha256").order_by()
     return {pk: (generation, token_sha256) for pk, generation, token_sha256 in rows}
 
 

@@ -1,12 +1,12 @@
 """Where agents connect: one WebSocket a node, MessagePack, `agents.wire.messages`.
 
-Receiving never waits: telemetry goes straight into the grid, all else is handed to one task per
-connection, which asks the database and is the only one that sends. So a slow database delays
-answers, but never makes a healthy node look stale.
+Receiving never waits: telemetry goes into the hub's intake and statuses into its book, all else to
+one task per connection, which asks the database, together with those of other nodes, and is the
+only one that sends. So a slow database delays answers, but never makes a healthy node look stale.
 
 Close codes: 1009 message too big · 4400 hello refused, the reason says why · 4401 token unknown or
 no longer valid · 4406 no common protocol version · 4408 no hello in time · 4409 a newer connection
-of this node took over.
+of this node took over · 4410 this process ends, connect again to another.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 from channels.consumer import get_handler_name
+from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
-from django.utils import timezone
 
 from agents.wire import codec, packed
 from agents.wire.limits import (
-    LEASE_RENEWAL_S,
     MAX_EVENTS_PER_BATCH,
     MAX_MESSAGE_BYTES,
     PROTOCOL_MAX,
     PROTOCOL_MIN,
 )
 from agents.wire.messages import (
-    DesiredState,
+    Backfill,
     EventAck,
     EventBatch,
     FromAgent,
@@ -49,23 +49,24 @@ from agents.wire.messages import (
 )
 from console.accounts.tokens import digest
 from console.errors import MuxFlowError
-from console.inventory import nodes
-from console.inventory.enrolment import node_for
-from console.inventory.models import Gpu, Node
-from console.scheduling import desired, observed
-from console.telemetry import events, plausible
+from console.inventory.enrolment import signing_key
+from console.telemetry import plausible
+from console.telemetry.allowance import Allowance
+from console.telemetry.batches import Displaced
 from console.telemetry.hub import hub
-from console.telemetry.latest import Rows
+from console.telemetry.latest import Facts, Rows
+from console.telemetry.links import MOVE, TAKEN_OVER
 
 log = logging.getLogger(__name__)
 
 HELLO_DEADLINE_S: Final = 10.0
-# Leaves room for one failed try before the agent's LEASE_RENEWAL_S is over.
-RENEW_AFTER_S: Final = LEASE_RENEWAL_S - 3
 EVENTS_WAITING: Final = 2 * MAX_EVENTS_PER_BATCH
 RETRY_S: Final = 1.0
-# Progress, duty and memory move all the time: written this often, states at once.
-PROGRESS_EVERY_S: Final = 4.0
+# Of one node. An ordinary one sends three a second at most; a new connection has more to tell.
+MESSAGES_PER_S: Final = 20.0
+MESSAGES_AT_ONCE: Final = 200.0
+# So long nothing more is read of a node that sends too many: then its own socket holds it up.
+PAUSE_S: Final = 0.1
 # A WebSocket close frame holds no more.
 REASON_BYTES: Final = 120
 
@@ -82,39 +83,56 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         self.heard = False
         self.node_id = 0
         self.name = "unknown node"
-        self._row_of: Rows = np.empty(0, np.intp)
         self._gpu_ids: Mapping[int, int] = {}
+        self._row_of: Rows = np.empty(0, np.intp)
         self._epoch = 0
+        self._allowance = Allowance(MESSAGES_PER_S, MESSAGES_AT_ONCE, time.monotonic())
         self._hello: Hello | None = None
         self._welcomed = False
         self._batches: deque[EventBatch] = deque()
-        self._status: Status | None = None
         self._telemetry_number = -1
-        self._applied: tuple[object, ...] = ()
-        self._applied_at = float("-inf")
         self._nonce = ""
         self._generation = self._sent_generation = self._observed_generation = -1
-        self._sent_at = 0.0
         self._renewal_due = False
+        self._key = b""
         self._work = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
 
     # --- the socket -------------------------------------------------------------------------
 
+    async def __call__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[dict[str, Any]]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Channels' own makes a task of each message and hops into a thread for it, which is most
+        of what a message costs; this reads and dispatches in turn."""
+        self.scope, self.base_send = scope, send
+        with suppress(StopConsumer):
+            while True:
+                await self.dispatch(await receive())
+
     async def dispatch(self, message: dict[str, Any]) -> None:
-        """Channels' own, without its hop into a thread for every message (4 × the cost)."""
-        await getattr(self, get_handler_name(message))(message)
+        if message["type"] == "websocket.receive":
+            await self.receive(message.get("text"), message.get("bytes"))
+        else:
+            await getattr(self, get_handler_name(message))(message)
 
     async def connect(self) -> None:
         hub.start()
         self.token_sha256 = _hash_of_token(self.scope["headers"])
-        node = await hub.in_thread(node_for, self.token_sha256)
+        node = await hub.questions.token.ask(self.connection, self.token_sha256)
         if node is None:
             hub.refused.add("connection: token unknown", str(self.scope.get("client")))
             await self.close(4401)
             return
         self.node_id, self.name = node.pk, node.name
+        self._key = signing_key(node.pk)
         await self.accept()
+        if hub.links.is_leaving:
+            await self.close(MOVE)
+            return
         self._worker = asyncio.create_task(self._serve())
 
     async def disconnect(self, code: int) -> None:
@@ -130,23 +148,25 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self._worker is None:  # turned away before
             return
+        if not self._allowance.takes(time.monotonic()):
+            self._refuse("message: too many a second")
+            await asyncio.sleep(PAUSE_S)
+            return
         message = await self._decoded(bytes_data)
         if message is None:
             return
         self.heard = True
-        if isinstance(message, Telemetry):
-            self._take(packed.pack(message))
-        elif isinstance(message, PackedTelemetry):
+        if isinstance(message, PackedTelemetry):
             self._take(message)
-        elif isinstance(message, Hello):
-            self._hello = message
+        elif isinstance(message, Telemetry):
+            self._take(packed.pack(message))
         elif isinstance(message, Status):
-            self._status, self._nonce = message, message.nonce
-        elif sum(len(batch.events) for batch in self._batches) < EVENTS_WAITING:
-            self._batches.append(message)
+            self._take_status(message)
+        elif isinstance(message, Backfill):
+            self._refuse("backfill: not asked for")
         else:
-            self._refuse("events: more than we can store now; the agent sends them again")
-        self._work.set()
+            self._keep(message)
+            self._work.set()
 
     async def _decoded(self, data: bytes | None) -> FromAgent | None:
         if data is None:
@@ -173,24 +193,33 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
     def _take(self, telemetry: PackedTelemetry) -> None:
         if fault := plausible.fault_of(telemetry):
             self._refuse(fault)
-            return
-        if telemetry.number <= self._telemetry_number:
+        elif telemetry.number <= self._telemetry_number:
             self._refuse("telemetry: no newer than what came before")
-            return
-        self._telemetry_number = telemetry.number
-        if self._epoch != hub.layout.epoch:
-            self._find_rows()
-        at = plausible.sample_time(telemetry.sent_at, time.time())
-        sampled, refused = plausible.sift([plausible.Arrival(telemetry, self._row_of, at)])
-        for each in sampled:
-            hub.take(each)
-        for reason, count, _ in refused:
-            hub.refused.add(reason, self.name, count=count)
+        else:
+            self._telemetry_number = telemetry.number
+            hub.intake.put(self, telemetry, time.time())
 
-    def _find_rows(self) -> None:
-        self._row_of = np.full(max(self._gpu_ids, default=-1) + 1, -1, np.intp)
-        self._row_of[list(self._gpu_ids)] = hub.grid.facts.rows(list(self._gpu_ids.values()))
-        self._epoch = hub.layout.epoch
+    def _take_status(self, status: Status) -> None:
+        self._nonce, self._observed_generation = status.nonce, status.observed_generation
+        hub.statuses.put(self.node_id, status)
+
+    def _keep(self, message: Hello | EventBatch) -> None:
+        if isinstance(message, Hello):
+            self._hello = message
+        elif sum(len(batch.events) for batch in self._batches) < EVENTS_WAITING:
+            self._batches.append(message)
+        else:
+            self._refuse("events: more than we can store now; the agent sends them again")
+
+    def rows(self, facts: Facts, epoch: int) -> Rows:
+        """The row of the grid at each index of this node, in this layout."""
+        if epoch != self._epoch:
+            at, ids = list(self._gpu_ids), list(self._gpu_ids.values())
+            rows = facts.rows(ids)
+            self._row_of = np.full(max(at, default=-1) + 1, plausible.STRANGER, np.intp)
+            self._row_of[at] = np.where(rows < 0, plausible.NOT_YET, rows)
+            self._epoch = epoch
+        return self._row_of
 
     def _refuse(self, reason: str, detail: object = "") -> None:
         hub.refused.add(reason, self.name, detail)
@@ -203,10 +232,9 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         if generation != self._sent_generation:
             self._work.set()
 
-    def renew_if_due(self) -> None:
-        if time.monotonic() - self._sent_at >= RENEW_AFTER_S:
-            self._renewal_due = True
-            self._work.set()
+    def renew(self) -> None:
+        self._renewal_due = True
+        self._work.set()
 
     def leave(self, code: int, reason: str) -> None:
         log.info("%s: closing with %d: %s", self.name, code, reason)
@@ -250,8 +278,6 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._hello = None
         while self._welcomed and self._batches:
             await self._store(self._batches.popleft())
-        if self._welcomed and self._status is not None:
-            await self._apply(self._status)
         if self._welcomed and self._wants_desired_state():
             await self._send_desired_state()
         elif self._welcomed and self._renewal_due:
@@ -266,12 +292,15 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._turn_away(4400, f"this token belongs to {self.name}, not {hello.node}")
             return
         try:
-            acked_seq, self._gpu_ids = await hub.in_thread(_register, self.node_id, hello)
+            acked_seq, self._gpu_ids = await hub.questions.hello.ask(self.node_id, hello)
+        except Displaced:
+            self.leave(TAKEN_OVER, "a newer connection of this node took over")
+            return
         except MuxFlowError as error:
             await self._turn_away(4400, str(error))
             return
-        hub.want_layout()
-        self._find_rows()
+        hub.look_for(self._gpu_ids.values())
+        self._epoch = 0
         self._nonce, self._observed_generation = hello.nonce, hello.generation
         self._sent_generation, self._welcomed = -1, True
         await self._tell(Welcome(version, time.time(), acked_seq))
@@ -283,23 +312,11 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _store(self, batch: EventBatch) -> None:
         try:
-            seq = await hub.in_thread(_persist, self.node_id, batch)
+            seq = await hub.questions.events.ask(self.node_id, batch)
         except (OperationalError, InterfaceError):
             self._batches.appendleft(batch)
             raise
         await self._tell(EventAck(seq))
-
-    async def _apply(self, status: Status) -> None:
-        self._observed_generation, self._status = status.observed_generation, None
-        news, now = _news(status), time.monotonic()
-        if news == self._applied and now - self._applied_at < PROGRESS_EVERY_S:
-            return
-        try:
-            await hub.in_thread(_observe, self.node_id, status)
-        except (OperationalError, InterfaceError):
-            self._status = self._status or status  # unless a newer one came meanwhile
-            raise
-        self._applied, self._applied_at = news, now
 
     def _wants_desired_state(self) -> bool:
         """Newer than what was sent; or sent long enough ago and still not observed."""
@@ -307,26 +324,18 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         return self._generation > self._sent_generation or self._sent_generation < 0 or missed
 
     async def _send_desired_state(self) -> None:
-        state = await hub.in_thread(_build, self.node_id, self._nonce)
+        state = await hub.questions.state.ask(self.node_id, self._nonce)
         await self._tell(codec.seal(state, self._key))
-        self._sent_generation = state.generation
+        self._sent_generation, self._renewal_due = state.generation, False
         self._generation = max(self._generation, state.generation)
-        self._note_sent()
 
     async def _renew(self) -> None:
         renewal = Unchanged(self._sent_generation, self._nonce, float(settings.LEASE_S))
         await self._tell(codec.seal(renewal, self._key))
-        self._note_sent()
-
-    def _note_sent(self) -> None:
-        self._sent_at, self._renewal_due = time.monotonic(), False
+        self._renewal_due = False
 
     async def _tell(self, message: FromConsole) -> None:
         await self.send(bytes_data=codec.encode(message))
-
-    @property
-    def _key(self) -> bytes:
-        return codec.node_key(settings.MASTER_SECRET.encode(), str(self.node_id))
 
 
 def _hash_of_token(headers: list[tuple[bytes, bytes]]) -> str:
@@ -336,46 +345,6 @@ def _hash_of_token(headers: list[tuple[bytes, bytes]]) -> str:
     return digest(token.strip().decode("latin-1") if scheme.lower() == b"bearer" else "")
 
 
-def _news(status: Status) -> tuple[object, ...]:
-    """What of a status must be written at once; two that agree in it differ in progress alone."""
-    return (
-        status.observed_generation,
-        sorted(status.policy_versions.items()),
-        status.refused,
-        [
-            (gpu.index, gpu.state, gpu.mode, gpu.unshareable_fact, gpu.degraded)
-            for gpu in status.gpus
-        ],
-        [
-            (one.placement_id, one.state, one.phase, one.end_reason, one.sm_share_percent)
-            for one in status.placements
-        ],
-    )
-
-
 def _common_version(offered: tuple[int, int]) -> int | None:
     version = min(offered[1], PROTOCOL_MAX)
     return version if version >= max(offered[0], PROTOCOL_MIN) else None
-
-
-# --- run in threads ---------------------------------------------------------------------------
-
-
-def _register(node_id: int, hello: Hello) -> tuple[int, dict[int, int]]:
-    """The last acknowledged event, and the id of the GPU at each index."""
-    node = nodes.hello(Node.objects.get(pk=node_id), hello, timezone.now())
-    gpus = Gpu.objects.filter(node=node, retired_at=None)
-    return node.acked_event_seq, dict(gpus.values_list("index", "id"))
-
-
-def _persist(node_id: int, batch: EventBatch) -> int:
-    return events.persist(Node.objects.get(pk=node_id), batch, timezone.now())
-
-
-def _observe(node_id: int, status: Status) -> None:
-    observed.apply_status(Node.objects.get(pk=node_id), status, timezone.now())
-
-
-def _build(node_id: int, nonce: str) -> DesiredState:
-    node = Node.objects.select_related("pool").get(pk=node_id)
-    return desired.build(node, timezone.now(), nonce)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Final, TypeVar, TypeVarTuple
 
+import numpy as np
 import redis.asyncio
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
@@ -27,41 +29,41 @@ from redis.backoff import NoBackoff
 
 from console import announce
 from console.errors import Unavailable
-from console.inventory import bell, nodes
-from console.telemetry import counts, latest, layout, live_store
+from console.inventory import bell
+from console.scheduling import observed
+from console.telemetry import counts, latest, layout, links, live_store
 from console.telemetry.audience import Audience
 from console.telemetry.history import History, Series
-from console.telemetry.latest import Grid, LiveGpu
+from console.telemetry.intake import Intake
+from console.telemetry.latest import Grid, LiveGpu, Rows
 from console.telemetry.layout import Layout
+from console.telemetry.links import AgentLink, Links
+from console.telemetry.live_store import Shared
 from console.telemetry.loops import forever
-from console.telemetry.plausible import Sampled
+from console.telemetry.questions import Questions
 from console.telemetry.refusals import Refusals
+from console.telemetry.statuses import Report, Statuses
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 TICK_S: Final = 1.0
+# Telemetry is judged this often, all that came together; also just before each tick.
+DRAIN_S: Final = 0.2
 POLL_NODES_S: Final = 2.0
 SEEN_S: Final = 4.0
+WRITE_STATUSES_S: Final = 0.5
+# In one go: news of so many nodes, and of those that only moved so many.
+STATUSES: Final = 200
+MOVING_STATUSES: Final = 50
 LAYOUT_S: Final = 10.0
 LAYOUT_APART_S: Final = 0.5  # when many nodes say hello at once
 DATABASE_THREADS: Final = 4
-# Leases are renewed only while the database was asked this recently whether they should be.
-POLL_TRUSTED_S: Final = 10.0
-
-
-class AgentLink(Protocol):
-    """The connection of one node, as the hub sees it (gateway.AgentGateway)."""
-
-    connection: str
-    token_sha256: str
-    heard: bool  # since the hub last looked
-
-    def generation_is(self, generation: int) -> None: ...
-
-    def renew_if_due(self) -> None: ...
-
-    def leave(self, code: int, reason: str) -> None: ...
+# The whole of what another process knows is read when it appears, and then this often: between,
+# it tells what changed.
+WHOLE_S: Final = 5.0
 
 
 class Hub:
@@ -72,8 +74,13 @@ class Hub:
         self.grid = Grid(self.layout.facts)
         self.history = History()
         self.audience = Audience(self.grid)
-        self.polled_at = float("-inf")
-        self._links: dict[int, AgentLink] = {}
+        self.intake = Intake(self.refused)
+        self.statuses = Statuses()
+        self.links = Links(self.in_thread)
+        self.questions = Questions(self.in_thread)
+        self.ticks_total = self.ticks_late_total = 0
+        self._tick_due = 0.0
+        self._others: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -81,6 +88,7 @@ class Hub:
         self._layout_wanted = asyncio.Event()
         self._nodes_channel, self._pages_channel = bell.channel(), announce.channel()
         self._links_channel = f"{settings.REDIS_PREFIX}:links"
+        self._samples_channel = f"{settings.REDIS_PREFIX}:samples"
 
     # --- life -------------------------------------------------------------------------------
 
@@ -99,14 +107,20 @@ class Hub:
             retry=Retry(NoBackoff(), 0),
         )
         self._layout_wanted = asyncio.Event()
-        self._spawn(forever("layout", self._follow_layout, LAYOUT_APART_S))
-        self._spawn(forever("live map", self._turn, TICK_S))
-        self._spawn(forever("live grid exchange", self._exchange, TICK_S))
-        self._spawn(forever("bells", self._listen, 0))
-        self._spawn(forever("generations of nodes", self._poll_nodes, POLL_NODES_S))
-        self._spawn(forever("lease renewals", self._renew, 1.0))
-        self._spawn(forever("nodes seen", self._tell_seen, SEEN_S))
-        self._spawn(forever("counts", self._count, TICK_S))
+        loops = (
+            ("layout", self._follow_layout, LAYOUT_APART_S),
+            ("telemetry", self._drain, DRAIN_S),
+            ("live map", self._turn, TICK_S),
+            ("live grid exchange", self._exchange, TICK_S),
+            ("bells", self._listen, 0),
+            ("generations of nodes", self.links.poll, POLL_NODES_S),
+            ("lease renewals", self.links.renew, links.RENEW_STEP_S),
+            ("nodes seen", self.links.tell_seen, SEEN_S),
+            ("statuses", self._write_statuses, WRITE_STATUSES_S),
+            ("counts", self._count, TICK_S),
+        )
+        for name, step, period_s in loops:
+            self._spawn(forever(name, step, period_s))
 
     @property
     def is_running(self) -> bool:
@@ -158,61 +172,70 @@ class Hub:
 
     # --- agents -----------------------------------------------------------------------------
 
-    async def attach(self, node_id: int, link: AgentLink) -> None:
-        """From now on this connection speaks for the node; an older one is closed."""
-        older = self._links.get(node_id)
-        self._links[node_id] = link
-        if older is not None and older is not link:
-            older.leave(4409, "a newer connection of this node took over")
-        await self._publish(self._links_channel, [node_id, link.connection])
-
-    def detach(self, node_id: int, link: AgentLink) -> None:
-        if self._links.get(node_id) is link:
-            del self._links[node_id]
-
-    def take(self, sampled: Sampled) -> None:
-        self.grid.put(*sampled)
+    @property
+    def links_open(self) -> int:
+        """How many agents are connected to this process."""
+        return len(self.links)
 
     @property
-    def may_renew(self) -> bool:
-        """Whether the database said recently enough which generations hold."""
-        return time.monotonic() - self.polled_at <= POLL_TRUSTED_S
+    def samples_total(self) -> int:
+        """GPU samples taken since this process began."""
+        return self.intake.samples_total
 
-    async def _poll_nodes(self) -> None:
-        await self._ask_generations(list(self._links))
-        self.polled_at = time.monotonic()
+    @property
+    def polled_at(self) -> float:
+        """When the database last said which generations hold, by the monotonic clock."""
+        return self.links.polled_at
 
-    async def _ask_generations(self, node_ids: Iterable[int]) -> None:
-        ids = [node_id for node_id in node_ids if node_id in self._links]
-        if not ids:
-            return
-        known = await self.in_thread(counts.generations, ids)
-        for node_id in ids:
-            link = self._links.get(node_id)
-            generation, token_sha256 = known.get(node_id, (0, ""))
-            if link is None:
-                continue
-            if token_sha256 != link.token_sha256:
-                link.leave(4401, "this token is no longer valid: enrol the node again")
-            else:
-                link.generation_is(generation)
+    async def attach(self, node_id: int, link: AgentLink) -> None:
+        """From now on this connection speaks for the node, here and in every process."""
+        self.links.attach(node_id, link)
+        await self._publish(self._links_channel, json.dumps([node_id, link.connection]))
 
-    async def _renew(self) -> None:
-        if self.may_renew:
-            for link in self._links.values():
-                link.renew_if_due()
+    def detach(self, node_id: int, link: AgentLink) -> None:
+        if self.links.detach(node_id, link):
+            self.statuses.forget(node_id)
 
-    async def _tell_seen(self) -> None:
-        heard = [node_id for node_id, link in self._links.items() if link.heard]
-        for node_id in heard:
-            self._links[node_id].heard = False
-        if heard:
-            await self.in_thread(nodes.seen, heard, timezone.now())
+    async def _drain(self) -> None:
+        rows = self._take_in()
+        if self._others and len(rows):
+            blob = live_store.pack(self.process, self.grid, rows)
+            await self._publish(self._samples_channel, blob)
+
+    def _take_in(self) -> Rows:
+        """Put into the grid what came since the last time; its rows."""
+        taken = self.intake.drain(self.grid.facts, self.layout.epoch)
+        for sampled in taken:
+            self.grid.put(*sampled)
+        rows = [sampled.rows for sampled in taken]
+        return np.unique(np.concatenate(rows)) if rows else np.empty(0, np.intp)
+
+    async def _write_statuses(self) -> None:
+        """What nodes say is true of them. While the database does not answer, all of it waits."""
+        while reports := self.statuses.take(time.monotonic(), STATUSES, MOVING_STATUSES):
+            try:
+                await self.in_thread(_write, reports)
+            except BaseException:
+                self.statuses.give_back(reports)
+                raise
+            self.statuses.written(reports, time.monotonic())
+            if len(reports) < STATUSES:
+                return
+
+    async def hand_over(self) -> None:
+        """Before this process ends: its agents move to others while it serves what it knows."""
+        await self.links.hand_over()
+        with contextlib.suppress(OperationalError, InterfaceError):  # each agent says it again
+            await self._write_statuses()
 
     # --- the map ----------------------------------------------------------------------------
 
+    def look_for(self, gpu_ids: Collection[int]) -> None:
+        """Read the inventory soon when one of these, which a hello told, is not on the map yet."""
+        if (self.grid.facts.rows(list(gpu_ids)) < 0).any():
+            self.want_layout()
+
     def want_layout(self) -> None:
-        """Read the inventory soon: a node that said hello may have brought GPUs."""
         self._layout_wanted.set()
 
     async def _follow_layout(self) -> None:
@@ -229,13 +252,21 @@ class Hub:
             self.grid = self.grid.adopt(fresh.facts)
             self.history = self.history.adopt(fresh.facts.ids)
         self.layout = fresh
-        self.audience.watch(self.grid, fresh.epoch, time.time())
+        self.audience.watch(self.grid, fresh, time.time())
 
     async def _turn(self) -> None:
         """One second of the map, for the history and for every browser."""
         now = time.time()
+        self._count_tick(now)
+        self._take_in()
         self.history.record(self.grid, now)
         self.audience.turn(now)
+
+    def _count_tick(self, now: float) -> None:
+        self.ticks_total += 1
+        if self._tick_due and now - self._tick_due > TICK_S / 2:
+            self.ticks_late_total += 1
+        self._tick_due = now + TICK_S
 
     async def _count(self) -> None:
         if self.audience.tabs:
@@ -261,21 +292,38 @@ class Hub:
     # --- the other processes ----------------------------------------------------------------
 
     async def _exchange(self) -> None:
+        """Put down all that came to this process, for workers and for processes that begin; take
+        up what others put down, of those that are new here or were not read for a while."""
         now = time.time()
-        blob = live_store.pack(self.process, self.grid, now)
-        for shared in await live_store.exchange(self._client, self.process, blob, now):
+        rows = live_store.fresh(self.grid, now)
+        blob = live_store.pack(self.process, self.grid, rows)
+        names = await live_store.put_down(self._client, self.process, blob, now)
+        self._others = {name: self._others.get(name, 0.0) for name in names}
+        due = [name for name, read_at in self._others.items() if now - read_at >= WHOLE_S]
+        for shared in await live_store.take_up(self._client, due):
+            self._merge(shared)
+        self._others.update(dict.fromkeys(due, now))
+
+    def _merge(self, shared: Shared) -> None:
+        if shared.process != self.process:
             self.grid.merge(shared.ids, shared.at, shared.state, shared.values)
 
     async def _listen(self) -> None:
         """Bells and events of other processes, until Redis fails."""
         async with self._client.pubsub() as bells:
-            await bells.subscribe(self._nodes_channel, self._pages_channel, self._links_channel)
+            await bells.subscribe(
+                *(self._nodes_channel, self._pages_channel),
+                *(self._links_channel, self._samples_channel),
+            )
             while True:
                 message = await bells.get_message(ignore_subscribe_messages=True, timeout=5)
                 if message is not None:
                     await self._hear(message["channel"].decode(), message["data"])
 
     async def _hear(self, channel: str, data: bytes) -> None:
+        if channel == self._samples_channel:
+            self._hear_samples(data)
+            return
         try:
             body = json.loads(data)
         except ValueError as error:
@@ -283,25 +331,46 @@ class Hub:
             return
         match channel, body:
             case self._nodes_channel, [*node_ids] if all(isinstance(id, int) for id in node_ids):
-                await self._ask_generations(node_ids)
+                await self.links.ask_generations(node_ids)
             case self._pages_channel, {"op": str()}:
                 self.audience.tell({"type": "event", **body})
             case self._links_channel, [int(node_id), str(connection)]:
-                self._yield_to_other(node_id, connection)
+                self.links.yield_to_other(node_id, connection, self.process)
             case _:
                 self.refused.add("bell: unknown message", channel, data[:80])
 
-    def _yield_to_other(self, node_id: int, connection: str) -> None:
-        link = self._links.get(node_id)
-        if link is not None and not connection.startswith(self.process):
-            link.leave(4409, "a newer connection of this node, to another process, took over")
+    def _hear_samples(self, data: bytes) -> None:
+        shared = live_store.unpack(data)
+        if shared is None:
+            self.refused.add("bell: samples that are not whole", self._samples_channel)
+        else:
+            self._merge(shared)
 
-    async def _publish(self, channel: str, body: list[Any]) -> None:
+    async def _publish(self, channel: str, body: str | bytes) -> None:
         try:
             if self._redis is not None:
-                await self._redis.publish(channel, json.dumps(body))
+                await self._redis.publish(channel, body)
         except redis.RedisError as error:
             self.refused.add("bell: could not be published", channel, error)
+
+
+def _write(reports: Sequence[Report]) -> None:
+    """Together; where that fails for another reason than the database, each by itself, so that one
+    that cannot be written costs no other."""
+    try:
+        observed.apply_statuses(dict(reports), timezone.now())
+        return
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("%d statuses could not be written together, each is by itself", len(reports))
+    for node_id, status in reports:
+        try:
+            observed.apply_statuses({node_id: status}, timezone.now())
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            log.exception("the status of node %d could not be written, dropped", node_id)
 
 
 def _with_connection(work: Callable[[*Ts], T], *args: *Ts) -> T:

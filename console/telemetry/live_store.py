@@ -27,6 +27,7 @@ from console.telemetry.latest import (
     Grid,
     Ids,
     LiveGpu,
+    Rows,
     Times,
 )
 
@@ -60,9 +61,12 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Blob)
 
 
-def pack(process: str, grid: Grid, now: float) -> bytes:
+def fresh(grid: Grid, now: float) -> Rows:
     """What this process alone knows: rows it received itself and not too long ago."""
-    rows = np.flatnonzero(grid.local & (now - grid.at <= UNREACHABLE_S))
+    return np.flatnonzero(grid.local & (now - grid.at <= UNREACHABLE_S))
+
+
+def pack(process: str, grid: Grid, rows: Rows) -> bytes:
     return _encoder.encode(
         Blob(
             process,
@@ -95,18 +99,20 @@ def unpack(data: bytes) -> Shared | None:
     return shared if is_whole else None
 
 
-async def exchange(
-    client: redis.asyncio.Redis, process: str, blob: bytes, now: float
-) -> list[Shared]:
-    """Put down our blob and take up those of the other processes. Raises redis.RedisError."""
+async def put_down(client: redis.asyncio.Redis, process: str, blob: bytes, now: float) -> list[str]:
+    """Put down our blob; the names of the other processes. Raises redis.RedisError."""
     async with client.pipeline(transaction=False) as pipe:
         pipe.set(_key(process), blob, ex=BLOB_TTL_S)
         pipe.zadd(_index(), {process: now})
         pipe.zremrangebyscore(_index(), 0, now - BLOB_TTL_S)
         pipe.zrange(_index(), 0, -1)
         *_, names = await pipe.execute()
-    others = [name.decode() for name in names if name.decode() != process]
-    return _unpacked(await client.mget([_key(name) for name in others])) if others else []
+    return [name.decode() for name in names if name.decode() != process]
+
+
+async def take_up(client: redis.asyncio.Redis, names: Sequence[str]) -> list[Shared]:
+    """What these processes put down. Raises redis.RedisError."""
+    return _unpacked(await client.mget([_key(name) for name in names])) if names else []
 
 
 async def withdraw(client: redis.asyncio.Redis, process: str) -> None:
@@ -119,7 +125,7 @@ def publish(process: str, grid: Grid) -> None:
     """Put down a grid from outside a web process. Raises Unavailable."""
     now = time.time()
     try:
-        live_state.client().set(_key(process), pack(process, grid, now), ex=BLOB_TTL_S)
+        live_state.client().set(_key(process), pack(process, grid, fresh(grid, now)), ex=BLOB_TTL_S)
         live_state.client().zadd(_index(), {process: now})
     except redis.RedisError as error:
         raise _unavailable(error) from error

@@ -49,14 +49,16 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
 _LOW: Final = np.array([BOUNDS[name][0] for name in COLUMNS], np.float32)
 _HIGH: Final = np.array([BOUNDS[name][1] for name in COLUMNS], np.float32)
 _SIGNALS: Final = len(SIGNALS)
+STRANGER: Final = -1
+NOT_YET: Final = -2  # new, and the layout was not read since: left out, and no fault of anybody
 _FIRST_EXTRA: Final = packed.FIELDS.index(EXTRAS[0])
 
 _Doubles: TypeAlias = npt.NDArray[np.float64]
 
 
 class Arrival(NamedTuple):
-    """One message: `row_of` has the row of the grid at each index of the node, -1 for none; `at`
-    is the time of its samples (`sample_time`)."""
+    """One message: `row_of` has the row of the grid at each index of the node, STRANGER where it
+    has no GPU, NOT_YET where that has no row; `at` is the time of its samples (`sample_time`)."""
 
     telemetry: PackedTelemetry
     row_of: Rows
@@ -64,11 +66,11 @@ class Arrival(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """`count` GPUs or values were left out for `reason`; `first` is the place of the arrival that
+    """`times` GPUs or values were left out for `reason`; `first` is the place of the arrival that
     had the first of them."""
 
     reason: str
-    count: int
+    times: int
     first: int
 
 
@@ -125,7 +127,7 @@ def _sift(messages: Sequence[Arrival]) -> tuple[Sampled, list[Refusal]]:
     known = row >= 0
     kept = known & np.isin(block[:, 1], np.arange(len(GPU_STATES)))
     reasons = {
-        "telemetry: GPU not in this node's inventory": ~known,
+        "telemetry: GPU not in this node's inventory": row == STRANGER,
         "telemetry: unknown state": known & ~kept,
     }
     refused = [_refusal(reason, left_out, sender) for reason, left_out in reasons.items()]
@@ -142,17 +144,17 @@ def _sift(messages: Sequence[Arrival]) -> tuple[Sampled, list[Refusal]]:
         refused.append(Refusal("telemetry: value out of bounds", count, first))
     at = np.array([each.at for each in messages])[sender]
     state = block[:, 1].astype(np.uint8)
-    return Sampled(row, at, state, values, worst), [each for each in refused if each.count]
+    return Sampled(row, at, state, values, worst), [each for each in refused if each.times]
 
 
 def _rows(index: _Doubles, sender: Rows, tables: Sequence[Rows]) -> Rows:
-    """The row of the grid of each index by its sender's table, -1 where it has none."""
+    """The row of the grid of each index by its sender's table."""
     sizes = np.array([len(table) for table in tables])
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    all_rows = np.concatenate([*tables, [-1]])
+    all_rows = np.concatenate([*tables, [STRANGER]])
     is_there = (index >= 0) & (index < sizes[sender]) & (index == np.floor(index))
     at = starts[sender[is_there]] + index[is_there].astype(np.intp)
-    rows = np.full(len(index), -1, np.intp)
+    rows = np.full(len(index), STRANGER, np.intp)
     rows[is_there] = all_rows[at]
     return rows
 

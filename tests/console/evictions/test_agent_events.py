@@ -12,7 +12,6 @@ from console.evictions import services, words
 from console.evictions.lifecycle import State
 from console.evictions.models import Eviction, EvictionPhase
 from console.inventory.models import Gpu, Node
-from console.telemetry import events
 from tests.console.evictions.cast import (
     NOW,
     a_dispatched,
@@ -28,6 +27,7 @@ from tests.console.evictions.cast import (
     fresh,
 )
 from tests.console.inventory.cast import GIB, a_node
+from tests.console.telemetry.cast import persist
 
 pytestmark = pytest.mark.django_db
 
@@ -99,7 +99,7 @@ def test_a_whole_stop_replayed_makes_one_row_and_each_phase_once():
     for _ in range(2):
         node = Node.objects.get(pk=placement.gpu.node_id)
         node.acked_event_seq = 0
-        events.persist(node, batch, after(20))
+        persist(node, batch, after(20))
     row = Eviction.objects.get()
     assert (row.state, row.finished_first) == (State.COMPLETED, False)
     assert EvictionPhase.objects.count() == len(PHASES)

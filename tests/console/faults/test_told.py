@@ -13,11 +13,11 @@ from agents.wire.messages import EventBatch
 from console.audit.models import Entry
 from console.faults import services
 from console.faults.models import Fault
-from console.telemetry import events
 from console.telemetry.models import NodeEvent
 from console.workloads.models import OfflineJob
 from tests.console.faults import cast
 from tests.console.inventory.cast import NOW
+from tests.console.telemetry.cast import persist
 
 pytestmark = pytest.mark.django_db
 
@@ -126,7 +126,7 @@ def test_a_node_cannot_go_on_with_another_nodes_story(gpu):
 @pytest.mark.parametrize("fault_id", ["", "no UUID", None])
 def test_a_fault_without_an_id_is_kept_as_an_event_with_the_reason(gpu, fault_id):
     told = cast.data(gpu) | {"fault_id": fault_id}
-    assert events.persist(gpu.node, EventBatch((cast.report(gpu, 1, told),)), NOW) == 1
+    assert persist(gpu.node, EventBatch((cast.report(gpu, 1, told),)), NOW) == 1
     assert "ValueError" in NodeEvent.objects.get().data["not_acted_on"]
     assert not Fault.objects.exists()
 
@@ -158,9 +158,9 @@ def test_the_story_that_an_agent_writes_is_the_one_that_is_read(gpu):
 def test_events_replayed_by_the_agent_change_nothing(gpu):
     told = cast.data(gpu)
     batch = EventBatch((cast.report(gpu, 1, told), cast.report(gpu, 2, told)))
-    events.persist(gpu.node, batch, NOW)
+    persist(gpu.node, batch, NOW)
     gpu.node.acked_event_seq = 0
-    events.persist(gpu.node, batch, NOW)
+    persist(gpu.node, batch, NOW)
     assert Fault.objects.count() == 1
     assert OfflineJob.objects.get().faults == 1
 

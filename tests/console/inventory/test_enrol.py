@@ -38,7 +38,7 @@ def test_enrolling_makes_a_node_with_its_gpus_in_the_tokens_pool(secret):
 
 def test_the_credentials_open_the_gateway_and_verify_what_it_sends(secret, settings):
     credentials = enrol(secret)
-    node = enrolment.node_for(digest(credentials.token))
+    node = enrolment.nodes_for([digest(credentials.token)]).get(digest(credentials.token))
     assert node.name == "node-01"
     assert credentials.node_id == str(node.pk)
     key = node_key(settings.MASTER_SECRET.encode(), credentials.node_id)
@@ -71,8 +71,8 @@ def test_a_bad_name_is_refused_and_the_token_stays_good(secret, name):
 def test_enrolling_again_closes_the_former_token(secret):
     first = enrol(secret)
     second = enrol(enrolment.issue(a_pool(), a_user("bob"), NOW))
-    assert enrolment.node_for(digest(first.token)) is None
-    assert enrolment.node_for(digest(second.token)).name == "node-01"
+    assert enrolment.nodes_for([digest(first.token)]).get(digest(first.token)) is None
+    assert enrolment.nodes_for([digest(second.token)]).get(digest(second.token)).name == "node-01"
 
 
 def test_a_connected_node_cannot_be_taken_over(secret):
@@ -98,5 +98,5 @@ def test_no_secret_is_kept(secret):
 
 def test_an_api_token_or_nothing_opens_no_gateway():
     a_node(token_sha256="")
-    assert enrolment.node_for(digest("")) is None
-    assert enrolment.node_for(digest("mux_something")) is None
+    assert enrolment.nodes_for([digest("")]).get(digest("")) is None
+    assert enrolment.nodes_for([digest("mux_something")]).get(digest("mux_something")) is None

@@ -39,7 +39,8 @@ def test_a_machine_with_a_token_gets_credentials_that_the_agent_reads(body):
     answer = post(body)
     assert answer.status_code == 201
     (credentials,) = wire.decode(b"[" + answer.content + b"]")
-    assert enrolment.node_for(digest(credentials.token)) == Node.objects.get(name="node-01")
+    (node,) = enrolment.nodes_for([digest(credentials.token)]).values()
+    assert node == Node.objects.get(name="node-01")
 
 
 def test_the_same_token_again_is_refused_and_tells_no_secret(body):

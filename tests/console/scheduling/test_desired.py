@@ -8,7 +8,6 @@ import pytest
 
 from agents.wire.names import Origin, SharingMode
 from console.audit.services import system
-from console.errors import Unavailable
 from console.evictions import services as evictions
 from console.inventory.models import Node
 from console.scheduling import desired, observed
@@ -24,7 +23,8 @@ def running():
 
 
 def build(placement):
-    return desired.build(placement.gpu.node, NOW, "nonce")
+    node_id = placement.gpu.node_id
+    return desired.build_many({node_id: "nonce"})[node_id]
 
 
 def test_a_placement_is_named_with_its_limits(running):
@@ -65,18 +65,38 @@ def test_a_state_says_how_long_it_holds(running, settings):
 def test_a_change_while_reading_is_read_again(running, monkeypatch):
     """Two states of one generation would differ: the node refuses the second."""
     generations = iter([4, 5, 5, 5])
-    monkeypatch.setattr(desired, "_generation", lambda node: next(generations))
+    monkeypatch.setattr(
+        desired, "_generations", lambda wanted: dict.fromkeys(wanted, next(generations))
+    )
     assert build(running).generation == 5
 
 
 def test_a_node_that_never_stands_still_is_told_later(running, monkeypatch):
     generations = iter(range(100))
-    monkeypatch.setattr(desired, "_generation", lambda node: next(generations))
-    with pytest.raises(Unavailable, match="keeps changing"):
-        build(running)
+    monkeypatch.setattr(
+        desired, "_generations", lambda wanted: dict.fromkeys(wanted, next(generations))
+    )
+    assert desired.build_many({running.gpu.node_id: "nonce"}) == {}
+
+
+def test_one_that_changes_does_not_hold_up_the_others(monkeypatch):
+    still, restless = (
+        a_running(a_waiting_job(), sharing_gpus(1, name)[0]).gpu.node_id
+        for name in ("node-01", "node-02")
+    )
+    generations = iter(range(100))
+    read = desired._generations
+    monkeypatch.setattr(
+        desired,
+        "_generations",
+        lambda wanted: {**read(wanted), restless: next(generations)},
+    )
+    built = desired.build_many({still: "a", restless: "b"})
+    assert built.keys() == {still}
+    assert (built[still].nonce, len(built[still].placements)) == ("a", 1)
 
 
 def test_one_node_costs_few_queries(running, django_assert_max_num_queries):
     node = Node.objects.get(pk=running.gpu.node_id)
     with django_assert_max_num_queries(7):
-        desired.build(node, NOW, "nonce")
+        desired.build_many({node.pk: "nonce"})

@@ -74,7 +74,7 @@ def test_a_node_that_comes_back_in_time_keeps_its_job(running):
     node = running.gpu.node
     later = NOW + timedelta(seconds=100)
     nodes.seen([node.pk], later)
-    observed.apply_status(node, a_status(node, a_placement_status(running)), later)
+    observed.apply_statuses({node.pk: a_status(node, a_placement_status(running))}, later)
     sweep(running, 105)
     assert (running.state, running.job.state) == ("RUNNING", "PLACED")
 

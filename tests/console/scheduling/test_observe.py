@@ -30,7 +30,7 @@ def running():
 def tell(placement, *reports, now=NOW, **values):
     node = placement.gpu.node
     node.refresh_from_db()
-    observed.apply_status(node, a_status(node, *reports, **values), now)
+    observed.apply_statuses({node.pk: a_status(node, *reports, **values)}, now)
     placement.refresh_from_db()
     node.refresh_from_db()
     return placement
@@ -84,9 +84,9 @@ def test_the_same_status_again_writes_nothing(running, django_assert_num_queries
     status = [a_placement_status(running, progress=0.5)], [a_gpu_status()]
     tell(running, *status[0], gpus=status[1])
     node = running.gpu.node
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         message = a_status(node, *status[0], gpus=status[1])
-        observed.apply_status(node, message, NOW + timedelta(seconds=1))
+        observed.apply_statuses({node.pk: message}, NOW + timedelta(seconds=1))
 
 
 def test_progress_is_written_every_few_seconds(running):
@@ -135,3 +135,36 @@ def test_a_late_start_does_not_turn_back_what_runs(running):
     observed.placement_started(running.gpu.node, event, NOW)
     running.refresh_from_db()
     assert running.state == "RUNNING"
+
+
+def test_many_nodes_cost_what_one_does(django_assert_max_num_queries):
+    running = [
+        a_running(a_waiting_job(), gpu, state="RUNNING", observed_at=NOW)
+        for name in ("node-01", "node-02", "node-03")
+        for gpu in sharing_gpus(1, name)
+    ]
+    later = NOW + timedelta(seconds=60)
+    told = {
+        one.gpu.node_id: a_status(one.gpu.node, a_placement_status(one, progress=0.1 * place))
+        for place, one in enumerate(running)
+    }
+    observed.apply_statuses(told, NOW)
+    with django_assert_max_num_queries(6):
+        observed.apply_statuses(told, later)
+    for place, one in enumerate(running):
+        one.refresh_from_db()
+        assert one.progress == pytest.approx(0.1 * place)
+        assert one.observed_at == later
+
+
+def test_progress_of_a_placement_that_moved_meanwhile_is_not_written(running, monkeypatch):
+    tell(running, a_placement_status(running, progress=0.1))
+    facts = observed._placement_facts
+
+    def stopped_first(placement, report, now):
+        type(placement).objects.filter(pk=placement.pk).update(state="STOPPING")
+        return facts(placement, report, now)
+
+    monkeypatch.setattr(observed, "_placement_facts", stopped_first)
+    tell(running, a_placement_status(running, progress=0.2), now=NOW + timedelta(seconds=60))
+    assert (running.state, running.progress) == ("STOPPING", 0.1)

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from agents.wire.ids import uuid7
-from agents.wire.messages import Event
+from agents.wire.messages import Event, EventBatch
 from agents.wire.names import EndReason, EventKind
 from console.accounts.models import Role
 from console.audit.services import agent
@@ -16,12 +16,12 @@ from console.errors import SomebodyWasFirst
 from console.inventory.models import Gpu, Node, Pool
 from console.scheduling import desired, jobs, observed, profiling, vacant
 from console.scheduling.models import Placement
-from console.telemetry import events
 from console.workloads import holds, services
 from console.workloads.models import OfflineJob, OnlineInstance
 from tests.console.accounts.cast import a_user
 from tests.console.inventory.cast import GIB, NOW
 from tests.console.scheduling.cast import a_running, a_waiting_job, an_end, live, sharing_gpus
+from tests.console.telemetry.cast import persist
 from tests.console.workloads.cast import a_service
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +83,7 @@ def test_it_begins_on_a_free_gpu_with_all_of_the_card(profiled):
     assert fresh(profiled.job).state == "PROFILING"
     assert (profiled.state, profiled.sm_share_percent) == ("DESIRED", 100)
     assert 36 * GIB < profiled.memory_quota_bytes < 40 * GIB
-    (placement,) = desired.build(profiled.gpu.node, NOW, "n").placements
+    (placement,) = desired.build_many({profiled.gpu.node_id: "n"})[profiled.gpu.node_id].placements
     assert placement.measure is not None
     assert (placement.profile.source, placement.sm_share_percent) == ("conservative", 100)
 
@@ -156,7 +156,7 @@ def test_what_was_measured_is_its_profile_and_it_goes_on_where_it_is(profiled):
     assert (job.sm_percent, job.gpu_util_percent, job.memory_bytes) == (50, 90, 9 * GIB)
     assert (job.occupancy_percent, job.step_s, job.profile_measured_at) == (30, 0.25, SOON)
     assert Placement.objects.get().state != "ENDED"
-    (placement,) = desired.build(profiled.gpu.node, SOON, "n").placements
+    (placement,) = desired.build_many({profiled.gpu.node_id: "n"})[profiled.gpu.node_id].placements
     assert placement.measure is None
 
 
@@ -199,7 +199,7 @@ def test_nonsense_is_kept_with_its_reason_and_changes_nothing(profiled):
     node = profiled.gpu.node
     nonsense = ({"sm_percent": 5e9}, {"memory_bytes": 41 * GIB}, {"samples": 0})
     batch = [told(profiled, TOLD | data, seq) for seq, data in enumerate(nonsense, 1)]
-    assert events.persist(node, events.EventBatch(tuple(batch)), SOON) == 3
+    assert persist(node, EventBatch(tuple(batch)), SOON) == 3
     assert all("not_acted_on" in event.data for event in node.events.all())
     assert fresh(profiled.job).state == "PROFILING"
 
@@ -219,7 +219,7 @@ def test_beside_a_service_it_was_not_the_job_alone(profiled):
 
 def test_a_conservative_job_that_a_round_puts_on_a_free_gpu_is_measured_there(gpu):
     placement = a_running(a_pending_job(state="QUEUED"), gpu)
-    assert desired.build(gpu.node, NOW, "n").placements[0].measure is not None
+    assert desired.build_many({gpu.node_id: "n"})[gpu.node_id].placements[0].measure is not None
     measured(placement)
     assert fresh(placement.job).profile_source == "measured"
 

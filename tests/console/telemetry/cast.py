@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime
 
+from agents.wire.messages import EventBatch
 from agents.wire.names import GpuState, SharingMode
 from console.accounts.models import Role, RoleBinding, User
 from console.inventory.models import Gpu, Node, Pool
 from console.scheduling.models import Placement
+from console.telemetry import events
 from console.workloads.models import OfflineJob, OnlineInstance, OnlineService, Team
 from tests.console.telemetry.fleet import CARD_BYTES, GIB
 
@@ -82,3 +84,11 @@ def person(name: str = "m.ortega", role: Role = Role.VIEWER) -> User:
     user = User.objects.create_user(name, password="made-up")
     RoleBinding.objects.create(user=user, role=role)
     return user
+
+
+def persist(node: Node, batch: EventBatch, now: datetime) -> int:
+    """The number that is acknowledged then; raises what the node is refused for."""
+    answer = events.persist_many({node.pk: batch}, now)[node.pk]
+    if isinstance(answer, Exception):
+        raise answer
+    return answer

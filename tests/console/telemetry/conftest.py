@@ -43,12 +43,12 @@ def without_redis(settings):
 async def hub(transactional_db, monkeypatch) -> AsyncIterator[Hub]:
     """The process's hub, empty; consumers start it themselves."""
     hub = hub_module.hub
-    hub.__init__()  # type: ignore[misc]
     monkeypatch.setattr(hub_module, "TICK_S", 0.05)
     monkeypatch.setattr(hub_module, "POLL_NODES_S", 0.05)
     if connection.vendor == "sqlite":
         monkeypatch.setattr(hub, "in_thread", in_one_thread)
         monkeypatch.setattr(hub_module, "DATABASE_THREADS", 1)
+    hub.__init__()  # type: ignore[misc]
     yield hub
     if hub.is_running:
         await hub.stop()

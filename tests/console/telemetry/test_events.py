@@ -26,8 +26,7 @@ def event(seq: int, kind: EventKind = EventKind.FROZEN, **facts) -> Event:
 
 
 def persist(node: Node, *batch: Event) -> int:
-    node.refresh_from_db()
-    return events.persist(node, EventBatch(batch), NOW)
+    return cast.persist(node, EventBatch(batch), NOW)
 
 
 def nested(depth: int) -> list[object]:

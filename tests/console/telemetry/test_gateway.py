@@ -32,7 +32,9 @@ from agents.wire.messages import (
 from agents.wire.names import EventKind, RuntimeKind, Signal
 from console.inventory import nodes
 from console.inventory.models import Node
-from console.telemetry import gateway, latest
+from console.scheduling import observed
+from console.telemetry import events, gateway, latest, links
+from console.telemetry import hub as hub_module
 from console.telemetry.gateway import AgentGateway
 from console.telemetry.latest import Look
 from console.telemetry.models import NodeEvent
@@ -171,7 +173,7 @@ async def test_a_change_of_desired_state_is_sent_within_the_poll(connect):
 
 
 async def test_a_renewal_echoes_the_latest_nonce(connect, monkeypatch):
-    monkeypatch.setattr(gateway, "RENEW_AFTER_S", 0.2)
+    monkeypatch.setattr(links, "RENEW_AFTER_S", 0.2)
     agent = await connect()
     state = await agent.expect(DesiredState)
     await agent.send(status("n7", state.generation))
@@ -182,7 +184,7 @@ async def test_a_renewal_echoes_the_latest_nonce(connect, monkeypatch):
 
 
 async def test_a_state_that_never_arrived_is_sent_again_instead_of_renewed(connect, monkeypatch):
-    monkeypatch.setattr(gateway, "RENEW_AFTER_S", 0.2)
+    monkeypatch.setattr(links, "RENEW_AFTER_S", 0.2)
     agent = await connect()
     state = await agent.expect(DesiredState)
     await agent.send(status("n1", state.generation - 1))
@@ -190,11 +192,10 @@ async def test_a_state_that_never_arrived_is_sent_again_instead_of_renewed(conne
 
 
 async def test_no_lease_is_renewed_while_the_database_is_silent(connect, hub, monkeypatch):
-    monkeypatch.setattr(gateway, "RENEW_AFTER_S", 0.0)
     agent = await connect()
     await agent.expect(DesiredState)
-    monkeypatch.setattr("console.telemetry.hub.POLL_TRUSTED_S", -1.0)
-    assert not hub.may_renew
+    monkeypatch.setattr(links, "POLL_TRUSTED_S", -1.0)
+    assert not hub.links.may_renew
 
 
 async def test_telemetry_reaches_the_grid_without_the_database(connect, hub):
@@ -206,17 +207,38 @@ async def test_telemetry_reaches_the_grid_without_the_database(connect, hub):
     assert latest.looks(hub.grid, time.time()).tolist() == [Look.OK, Look.OK]
 
 
-async def test_of_statuses_that_tell_nothing_new_only_some_are_written(connect, monkeypatch):
+async def test_of_statuses_only_news_are_written(connect, hub, monkeypatch):
+    monkeypatch.setattr(hub_module, "WRITE_STATUSES_S", 0.01)
     applied: list[str] = []
-    monkeypatch.setattr(gateway, "_observe", lambda node_id, status: applied.append(status.nonce))
+    monkeypatch.setattr(
+        observed, "apply_statuses", lambda told, now: applied.extend(s.nonce for s in told.values())
+    )
     agent = await connect()
     state = await agent.expect(DesiredState)
     for nonce in ("n1", "n2", "n3"):
         await agent.send(status(nonce, state.generation))
         await agent.send(EventBatch((event(1),)))
         await agent.expect(EventAck)
+        await eventually(lambda: applied == ["n1"])
     await agent.send(status("n4", state.generation + 1))
     await eventually(lambda: applied == ["n1", "n4"])
+
+
+async def test_a_status_waits_for_a_database_that_does_not_answer(connect, hub, monkeypatch):
+    monkeypatch.setattr(hub_module, "WRITE_STATUSES_S", 0.01)
+    answers = iter([OperationalError("gone"), None])
+    applied: list[str] = []
+
+    def apply(told, now) -> None:
+        if error := next(answers):
+            raise error
+        applied.extend(one.nonce for one in told.values())
+
+    monkeypatch.setattr(observed, "apply_statuses", apply)
+    agent = await connect()
+    await agent.expect(DesiredState)
+    await agent.send(status("n1", 1))
+    await eventually(lambda: applied == ["n1"])
 
 
 async def test_events_are_acknowledged_once_they_are_stored(connect):
@@ -236,13 +258,13 @@ async def test_events_wait_for_a_database_that_does_not_answer(connect, monkeypa
     await agent.expect(Welcome)
     answers: Iterator[Any] = iter([OperationalError("gone"), OperationalError("gone"), 1])
 
-    def persist(node_id: int, batch: EventBatch) -> int:
+    def persist(batches, now) -> dict[int, int]:
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
-        return int(answer)
+        return dict.fromkeys(batches, answer)
 
-    monkeypatch.setattr(gateway, "_persist", persist)
+    monkeypatch.setattr(events, "persist_many", persist)
     await agent.send(EventBatch((event(1),)))
     assert (await agent.expect(EventAck)).seq == 1
 
@@ -359,3 +381,40 @@ async def test_silence_after_connecting_is_ended(dial, monkeypatch):
     node = await in_database(cast.node)()
     socket, _ = await dial()
     assert await Agent(socket, node).closes_with() == 4408
+
+
+async def test_more_messages_than_a_node_may_send_are_dropped_and_counted(
+    connect, hub, monkeypatch
+):
+    monkeypatch.setattr(gateway, "MESSAGES_AT_ONCE", 3.0)
+    monkeypatch.setattr(gateway, "PAUSE_S", 0.01)
+    agent = await connect()
+    await agent.expect(DesiredState)
+    for number in range(8):
+        await agent.send(Telemetry(number, time.time(), (sample(0),)))
+    await eventually(lambda: hub.refused.counts["message: too many a second"] > 0)
+    await asyncio.sleep(1.5 / gateway.MESSAGES_PER_S)
+    await agent.send(EventBatch((event(1),)))  # and it goes on
+    assert (await agent.expect(EventAck)).seq == 1
+
+
+async def test_of_telemetry_that_waits_only_the_newest_is_kept(connect, hub):
+    agent = await connect()
+    await agent.expect(DesiredState)
+    await eventually(lambda: len(hub.grid.facts.ids) == 2)
+    for number in range(40):
+        await agent.send(Telemetry(number, time.time(), (sample(0, sm_activity=float(number)),)))
+        assert len(hub.intake) <= 1
+    await eventually(lambda: hub.grid.column(Signal.SM_ACTIVITY)[0] == 39.0)
+
+
+async def test_a_process_that_ends_sends_its_agents_to_another(connect, hub):
+    agent = await connect()
+    await agent.expect(DesiredState)
+    await agent.send(status("n1", 7))
+    await asyncio.gather(hub.hand_over(), agent_left := asyncio.create_task(agent.closes_with()))
+    assert agent_left.result() == 4410
+    assert hub.links_open == 0
+    node = await in_database(Node.objects.get)(pk=agent.node.pk)
+    assert node.observed_generation == 7, "what it said last is written"
+    assert await (await connect(node)).closes_with() == 4410

@@ -27,7 +27,7 @@ class Link:
     def generation_is(self, generation: int) -> None:
         self.generations.append(generation)
 
-    def renew_if_due(self) -> None: ...
+    def renew(self) -> None: ...
 
     def leave(self, code: int, reason: str) -> None:
         self.left.append(code)

@@ -14,16 +14,20 @@ from console.telemetry.latest import Grid
 from tests.console.telemetry.fleet import CARD_BYTES, NOW, facts, grid
 
 
+def packed(process: str, grid: Grid, now: float) -> bytes:
+    return live_store.pack(process, grid, live_store.fresh(grid, now))
+
+
 def test_a_blob_holds_what_this_process_received_itself():
     mine = grid({"sm_activity": 10}, {"sm_activity": 20})
     mine.local[1] = False
-    shared = live_store.unpack(live_store.pack("a", mine, NOW))
+    shared = live_store.unpack(packed("a", mine, NOW))
     assert shared is not None
     assert shared.ids.tolist() == [11]
 
 
 def test_a_blob_holds_nothing_old():
-    shared = live_store.unpack(live_store.pack("a", grid({}), NOW + 31))
+    shared = live_store.unpack(packed("a", grid({}), NOW + 31))
     assert shared is not None
     assert len(shared.ids) == 0
 
@@ -36,7 +40,7 @@ def test_a_blob_of_another_version_is_left_out(data):
 
 
 def test_what_is_packed_comes_back_with_missing_apart_from_zero():
-    shared = live_store.unpack(live_store.pack("a", grid({"sm_activity": None, "power": 0}), NOW))
+    shared = live_store.unpack(packed("a", grid({"sm_activity": None, "power": 0}), NOW))
     assert shared is not None
     gpu = live_store.newest([shared], NOW + 1)[11]
     assert (gpu.sm_activity_percent, gpu.power_w) == (None, 0.0)
@@ -46,9 +50,7 @@ def test_what_is_packed_comes_back_with_missing_apart_from_zero():
 
 def test_of_two_processes_the_newer_sample_counts():
     old, new = grid({"sm_activity": 1}), grid({"sm_activity": 2}, at=NOW + 1)
-    blobs = [
-        live_store.unpack(live_store.pack(name, one, NOW)) for name, one in (("a", new), ("b", old))
-    ]
+    blobs = [live_store.unpack(packed(name, one, NOW)) for name, one in (("a", new), ("b", old))]
     found = live_store.newest([blob for blob in blobs if blob], NOW + 1)
     assert found[11].sm_activity_percent == 2
 

@@ -117,7 +117,7 @@ def test_a_message_that_cannot_be_one_is_refused_whole(telemetry, fault):
 @pytest.mark.parametrize("fields", [2, 5, len(packed.FIELDS) + 2])
 def test_an_agent_of_another_version_may_know_fewer_or_more(count, fields):
     row = [0.0, 1.0, *[60.0] * (fields - 2), *[50.0] * count, *[70.0] * count]
-    sampled, refused = sift(block(row, fields=fields, signals=count))
+    sampled, _ = sift(block(row, fields=fields, signals=count))
     assert sampled.values.shape == (1, len(COLUMN))
     told = min(count, 3)  # the first three are percentages
     assert sampled.values[0, :told].tolist() == [50.0] * told
@@ -149,9 +149,9 @@ def test_many_messages_are_judged_as_each_alone(some):
         strict=True,
     ):  # fmt: skip
         np.testing.assert_array_equal(np.concatenate(joined), np.concatenate(parts))
-    each_alone = [(each.reason, each.count) for _, left_out in alone for each in left_out]
+    each_alone = [(each.reason, each.times) for _, left_out in alone for each in left_out]
     for reason in {each.reason for each in refused} | {reason for reason, _ in each_alone}:
-        together_count = sum(each.count for each in refused if each.reason == reason)
+        together_count = sum(each.times for each in refused if each.reason == reason)
         assert together_count == sum(count for told, count in each_alone if told == reason)
     for each in refused:
         assert any(told.reason == each.reason for told in alone[each.first][1])
