@@ -22,6 +22,7 @@ from agents.guard import Gpu
 from agents.link import Link
 from agents.mps.side import MpsSide
 from agents.node import Identity, NodeAgent
+from agents.ring import Ring, folder_of
 from agents.settings import files
 from agents.state import StateFile
 from agents.wire import credentials as credentials_file
@@ -62,6 +63,7 @@ class Berth:
         self._credentials, self._config, self._state = credentials, config, state
         self._equip, self._alarm = equip, alarm
         self._tls = tls.context(config) if config.console.startswith("wss://") else None
+        self._ring_folder = folder_of(config.state_dir, self.name)
         self._link_task: asyncio.Task[None] | None = None
         self.agent: NodeAgent | None = None
         self.link: Link | None = None
@@ -86,6 +88,7 @@ class Berth:
             time.monotonic(),
             mps=equipment.mps,
             alarm=self._alarm,
+            ring=Ring(self._ring_folder, (gpu.inventory.uuid for gpu in equipment.gpus)),
         )
         self.link = Link(
             self._config.console, self._credentials.token, self.name, self.agent, self._tls
@@ -106,6 +109,8 @@ class Berth:
         if self._link_task is not None:
             self._link_task.cancel()
             await asyncio.gather(self._link_task, return_exceptions=True)
+        if self.agent is not None:
+            self.agent.close()
 
 
 def boot_id(runtime: RuntimeKind) -> str:

@@ -7,7 +7,7 @@ transaction. What the jobs do is the runtime's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -51,8 +51,16 @@ MEMORY_UNTOLD: Final = (
 class Guests:
     """All placements of one node that the ledger knows."""
 
-    def __init__(self, ledger: Ledger, spool: Spool, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        spool: Spool,
+        runtime: Runtime,
+        window: Callable[[int], dict[str, Any] | None] = lambda _index: None,
+    ) -> None:
+        """`window`: the last seconds of a GPU, as an event tells them."""
         self._ledger, self._spool, self._runtime = ledger, spool, runtime
+        self._window = window
         self._guests: dict[str, Guest] = {}
 
     def recover(self, now: float) -> None:
@@ -213,6 +221,8 @@ class Guests:
             return
         eviction_id = (under_way and under_way.eviction_id) or str(uuid7())
         told = _evidence(action) | {"origin": origin, "reaction_ms": reaction_ms}
+        if (window := self._window(guest.placement.gpu_index)) is not None:
+            told["window"] = window
         self._tell(EventKind.EVICTION_STARTED, guest, told, eviction_id)
         stop = Stop(
             guest.placement_id, action.why, EndReason.EVICTED, origin, eviction_id, policy.grace_s

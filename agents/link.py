@@ -21,6 +21,7 @@ from agents.outbox import Outbox
 from agents.wire import codec, packed
 from agents.wire.limits import MAX_MESSAGE_BYTES, MAX_SEQ, PROTOCOL_MAX, PROTOCOL_MIN
 from agents.wire.messages import (
+    BackfillAck,
     Envelope,
     EventAck,
     FromAgent,
@@ -32,8 +33,11 @@ from agents.wire.messages import (
 
 log = logging.getLogger(__name__)
 
-FIRST_RETRY_S: Final = 0.5
-LONGEST_RETRY_S: Final = 5.0
+FIRST_RETRY_S: Final = 0.8
+LONGEST_RETRY_S: Final = 10.0
+# The console hands its agents over to another process of it, one by one.
+HANDED_OVER: Final = 4410
+HAND_OVER_S: Final = 0.3
 # A connection that lived this long was a good one: the next failure starts a new series.
 GOOD_AFTER_S: Final = 10.0
 OPEN_TIMEOUT_S: Final = 5.0
@@ -122,6 +126,10 @@ class Link:
             try:
                 await self._connect()
             except (OSError, WebSocketException, codec.WireError) as error:
+                if _is_hand_over(error):
+                    attempt = 0
+                    await asyncio.sleep(random.uniform(0.0, HAND_OVER_S))
+                    continue
                 self._complain(_explained(error))
             except Exception as error:
                 # A defect of ours costs a connection, never the link itself.
@@ -173,7 +181,9 @@ class Link:
         if not 0 <= welcome.acked_seq <= MAX_SEQ:
             raise NotWelcome(f"no event has the number {welcome.acked_seq} that it says it has")
         self._protocol = welcome.protocol
-        self._station.outbox.resume(welcome.acked_seq)
+        now, outbox = time.monotonic(), self._station.outbox
+        outbox.resume(welcome.acked_seq, now)
+        outbox.backfill.begin(welcome.history_after, time.time(), now)
         self._complaint = Complaint()
         self._welcomes += 1
         log.info("%s: connected to %s", self._name, self._url)
@@ -207,6 +217,8 @@ class Link:
             self._station.outbox.acknowledge(message.seq)
         elif isinstance(message, Envelope):
             self._station.received(message, time.monotonic())
+        elif isinstance(message, BackfillAck):
+            self._station.outbox.backfill.acknowledge(message.until, time.monotonic())
 
     async def _send_all(self, socket: ClientConnection) -> None:
         outbox = self._station.outbox
@@ -254,10 +266,18 @@ def _explained(error: Exception) -> Complaint:
     return Complaint(str(error) or type(error).__name__)
 
 
+def _is_hand_over(error: Exception) -> bool:
+    match error:
+        case ConnectionClosed(rcvd=Close(code=code)):
+            return code == HANDED_OVER
+    return False
+
+
 def retry_after_s(attempt: int) -> float:
-    """Doubles up to a few seconds, jittered so that a fleet does not come back as one."""
+    """Anywhere below a bound that doubles up to ten seconds: a fleet that was cut off in one moment
+    is spread over all of it from the first try on, and is back well within half a minute."""
     longest = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(attempt, 8))
-    return random.uniform(longest / 2, longest)
+    return random.uniform(longest / 10, longest)
 
 
 async def _send(socket: ClientConnection, message: FromAgent) -> None:

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from agents import guard, profiling
 from agents.actuators.base import Runtime
@@ -28,11 +28,13 @@ from agents.orders import Orders
 from agents.outbox import Outbox
 from agents.reconciler import Action, Decline, Forget, GpuFloor, Situation, Start, Stop, plan
 from agents.reports import Reporter, hello, transition
+from agents.ring import Ring
 from agents.spool import Spool
 from agents.state import StateFile
 from agents.status.view import Inside
 from agents.sysmonitor.monitor import Action as Verdict
 from agents.sysmonitor.monitor import ActionKind, Facts, Step
+from agents.wire import samples
 from agents.wire.messages import DesiredPlacement, DesiredService, Envelope, Hello
 from agents.wire.names import EventKind, GpuState, PlacementState, SharingMode
 from agents.wire.policy import AgentPolicy
@@ -74,17 +76,19 @@ class NodeAgent:
         wall: Callable[[], float] = time.time,
         mps: MpsSide | None = None,
         alarm: Alarm | None = None,
+        ring: Ring | None = None,
     ) -> None:
         """Without `mps` nothing here depends on an MPS daemon. `alarm` is rung when the loop rests
-        and there is something to hold again."""
+        and there is something to hold again. Without `ring` no second is kept once it is told."""
         self.identity = identity
         self._state, self._collector, self._runtime = state, collector, runtime
         self._mps = mps
         indexes = [gpu.inventory.index for gpu in identity.gpus]
         self._orders = Orders(state, identity.name, identity.key, indexes, identity.boot_id)
         self._spool = Spool(state, identity.name, wall)
-        self.outbox = Outbox(self._spool)
-        self._guests = Guests(Ledger(state, identity.name), self._spool, runtime)
+        self._ring = ring
+        self.outbox = Outbox(self._spool, ring)
+        self._guests = Guests(Ledger(state, identity.name), self._spool, runtime, self._window)
         self._guards = {
             gpu.inventory.index: guard.restore(gpu, state.fact(identity.name, _fact(gpu)), now)
             for gpu in identity.gpus
@@ -156,6 +160,11 @@ class NodeAgent:
         """The online services of this node, as ordered last."""
         desired = self._orders.desired
         return () if desired is None else desired.services
+
+    def close(self) -> None:
+        """What is measured is safe; the jobs are left as they are."""
+        if self._ring is not None:
+            self._ring.close()
 
     # --- what this machine is shown of it -------------------------------------------------
 
@@ -304,9 +313,21 @@ class NodeAgent:
                     self._measure(self._guards[guest.placement.gpu_index], guest, now)
         with self._contained:
             self.reconcile(now)
-        self.outbox.offer(self._reporter.telemetry(now))
+        telemetry = self._reporter.telemetry(now)
+        self.outbox.offer(telemetry, now)
+        if self._ring is not None:
+            with self._contained:
+                self._ring.add(telemetry)
         self._offer_status(now)
         self.outbox.ring()
+
+    def _window(self, index: int) -> dict[str, Any] | None:
+        """The last seconds of a GPU, for an event that does not wait for them."""
+        with self._contained:
+            place = list(self._guards).index(index)
+            recorded = None if self._ring is None else self._ring.window(place)
+            return None if recorded is None else samples.event_data(recorded)
+        return None
 
     def _measure(self, each: Guard, guest: Guest, now: float) -> None:
         """One second of a job that is to be measured; what disturbs it makes it begin anew."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from agents.backfill import Backfiller, Recorded
 from agents.spool import Spool
 from agents.wire.limits import MAX_EVENTS_PER_BATCH
 from agents.wire.messages import EventBatch, FromAgent, Status, Telemetry
 
 # An acknowledgement waits for a database commit; one that takes longer is taken for lost.
 ACK_TIMEOUT_S: Final = 10.0
+# A sample no older than this is told on a new connection too: nobody looks stale for a hand-over.
+FRESH_S: Final = 2.0
 
 
 class Outbox:
@@ -20,9 +23,13 @@ class Outbox:
     some at least, and doubles with each acknowledgement.
     """
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool, recorded: Recorded | None = None) -> None:
+        """`recorded`: what a console that missed it can be told afterwards."""
         self._spool = spool
+        self.backfill = Backfiller(recorded)
         self._telemetry: Telemetry | None = None
+        self._newest: Telemetry | None = None
+        self._offered_at = float("-inf")
         self._status: Status | None = None
         # All that the console says it has, and all that it has been sent on this connection.
         self._stored_seq = self._sent_seq = 0
@@ -31,8 +38,9 @@ class Outbox:
         self._waits_since: float | None = None
         self._filled = asyncio.Event()
 
-    def offer(self, telemetry: Telemetry) -> None:
-        self._telemetry = telemetry
+    def offer(self, telemetry: Telemetry, now: float) -> None:
+        self._telemetry = self._newest = telemetry
+        self._offered_at = now
         self._filled.set()
 
     def offer_status(self, status: Status) -> None:
@@ -43,14 +51,15 @@ class Outbox:
         """There may be new events in the spool."""
         self._filled.set()
 
-    def resume(self, acked_seq: int) -> None:
+    def resume(self, acked_seq: int, now: float) -> None:
         """A new connection: what is not acknowledged is sent again, stale values are not."""
         if self._sent_seq > acked_seq:
             self._narrow()
         self._spool.meet(acked_seq)
         self._stored_seq = self._sent_seq = acked_seq
         self._waits_since = None
-        self._telemetry = self._status = None
+        self._status = None
+        self._telemetry = self._newest if now - self._offered_at <= FRESH_S else None
 
     def acknowledge(self, seq: int) -> None:
         """A number that was never sent acknowledges nothing; one that was given up on does."""
@@ -62,14 +71,15 @@ class Outbox:
             self._filled.set()
 
     def take(self, now: float) -> FromAgent | None:
-        """The next message to send, facts that must arrive first; None when there is none."""
+        """The next message to send, facts that must arrive first, what is past last; None when
+        there is none."""
         if batch := self._take_events(now):
             return batch
         status, self._status = self._status, None
         if status is not None:
             return status
         telemetry, self._telemetry = self._telemetry, None
-        return telemetry
+        return telemetry or self.backfill.take(now)
 
     async def wait(self, timeout_s: float) -> None:
         """Returns when something was put in, or after a while to look at what was not acked."""

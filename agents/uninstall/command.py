@@ -23,6 +23,7 @@ from agents.config import CannotRun, Config
 from agents.mps import unit
 from agents.mps.control import PROGRAM, Control, ControlFailed
 from agents.mps.health import Snapshot
+from agents.ring import FOLDER_NAME
 from agents.settings.flags import gather, where_options
 from agents.state import running_pid
 from agents.uninstall.plan import STATE_FILES, Act, DaemonFacts, Found, Plan, plan
@@ -66,7 +67,8 @@ def look(config: Config, program: Sequence[str] = (PROGRAM,)) -> Found:
     jobs = _entries(jobs_dir)
     files = [state_dir / name for name in STATE_FILES if (state_dir / name).exists()]
     places = tuple(place for place in _entries(config.mps_dir) if _is_place(place))
-    ours = {*files, jobs_dir, config.credentials}
+    ring = state_dir / FOLDER_NAME
+    ours = {*files, jobs_dir, ring, config.credentials}
     return Found(
         running_pid(state_dir),
         tuple(job.name for job in jobs if _lives(job)),
@@ -79,6 +81,7 @@ def look(config: Config, program: Sequence[str] = (PROGRAM,)) -> Found:
         tuple(path for path in (jobs_dir, state_dir, config.mps_dir) if path.is_dir()),
         (*(path for path in _entries(state_dir) if path not in ours), *_units()),
         config.recording if config.recording and config.recording.exists() else None,
+        ring if ring.is_dir() else None,
     )
 
 

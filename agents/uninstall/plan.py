@@ -51,6 +51,7 @@ class Found:
     directories: tuple[Path, ...] = ()
     strangers: tuple[Path, ...] = ()
     recording: Path | None = None
+    ring: Path | None = None
 
 
 class Act(StrEnum):
@@ -110,6 +111,8 @@ def _steps(found: Found) -> Iterator[Step]:
         yield Step(Act.REMOVE_TREE, str(job), "command, log and exit status of an ended job")
     for file in found.state_files:
         yield Step(Act.REMOVE_FILE, str(file), "state of the agent")
+    if found.ring is not None:
+        yield Step(Act.REMOVE_TREE, str(found.ring), "what was measured in the last two hours")
     if found.credentials is not None:
         yield Step(Act.REMOVE_FILE, str(found.credentials), "identity of this node")
     for directory in found.directories:

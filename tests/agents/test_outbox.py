@@ -40,7 +40,7 @@ class Post:
 @pytest.fixture
 def post(tmp_path):
     post = Post(tmp_path)
-    post.outbox.resume(0)
+    post.outbox.resume(0, post.now)
     yield post
     post.state.close()
 
@@ -83,7 +83,7 @@ def test_half_as_many_come_again_and_twice_as_many_after_each_acknowledgement(po
 def test_a_connection_that_broke_off_carries_half_as_many_at_first(post):
     post.fill(MAX_EVENTS_PER_BATCH)
     post.take()
-    post.outbox.resume(0)
+    post.outbox.resume(0, post.now)
     assert post.take() == (0, MAX_EVENTS_PER_BATCH // 2 - 1)
 
 
