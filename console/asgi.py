@@ -13,9 +13,11 @@ http = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 
+from console.metrics import web  # noqa: E402
 from console.telemetry.lifespan import lifespan  # noqa: E402
 from console.telemetry.routing import websocket_urlpatterns  # noqa: E402
 
+web.watch()
 application = ProtocolTypeRouter(
     {"http": http, "websocket": URLRouter(websocket_urlpatterns), "lifespan": lifespan}
 )

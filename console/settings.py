@@ -211,6 +211,7 @@ SPECTACULAR_SETTINGS = {
 ROUND_PERIOD_S = env_int("MUXFLOW_ROUND_PERIOD_S", 60)
 REALLOCATION_PERIOD_S = env_int("MUXFLOW_REALLOCATION_PERIOD_S", 60)
 FLEET_SAMPLE_PERIOD_S = env_int("MUXFLOW_FLEET_SAMPLE_PERIOD_S", 10)
+METRICS_PERIOD_S = env_int("MUXFLOW_METRICS_PERIOD_S", 15)
 FORECAST_PERIOD_S = env_int("MUXFLOW_FORECAST_PERIOD_S", 30)
 OBSERVE_PERIOD_S = env_int("MUXFLOW_OBSERVE_PERIOD_S", 15)
 OBSERVATION_WINDOW_S = env_int("MUXFLOW_OBSERVATION_WINDOW_S", 60)
@@ -228,6 +229,11 @@ SERVICE_PROFILE_PERIOD_S = env_int("MUXFLOW_SERVICE_PROFILE_PERIOD_S", 30)
 BURN_IN_S = env_int("MUXFLOW_BURN_IN_S", 300)
 # How many world seconds pass in one real second: 1 everywhere but in the demo.
 WORLD_CLOCK = env_int("MUXFLOW_WORLD_CLOCK", 1)
+
+# Prometheus: what it has to bring, and where a worker or beat shows what it counts (0: nowhere).
+METRICS_TOKEN = env_secret("MUXFLOW_METRICS_TOKEN", "")
+METRICS_HOST = env_str("MUXFLOW_METRICS_HOST", "127.0.0.1")
+METRICS_PORT = env_int("MUXFLOW_METRICS_PORT", 0)
 
 LOGGING = {
     "version": 1,

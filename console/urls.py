@@ -32,6 +32,7 @@ handler404 = "console.api.not_found"
 urlpatterns = [
     path("healthz", probes.healthz, name="healthz"),
     path("readyz", probes.readyz, name="readyz"),
+    path("", include("console.metrics.urls")),
     path("api/v1/", include(api)),
     path("admin/", admin.site.urls),
     path("", include("console.overview.urls")),

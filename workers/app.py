@@ -19,13 +19,14 @@ from django.conf import settings  # noqa: E402
 from agents.wire.ready import notify_ready  # noqa: E402
 from console import doorbell  # noqa: E402
 from console.queue import app  # noqa: E402
-from workers import watchdog  # noqa: E402
+from workers import counting, watchdog  # noqa: E402
 from workers.tasks import (  # noqa: E402, F401  (importing a module registers its tasks)
     audit,
     evictions,
     forecast,
     imports,
     matching,
+    metrics,
     nodes,
     prediction,
     profiling,
@@ -39,6 +40,7 @@ PERIODS: Final = (
     (doorbell.ANSWER_WHY, 5),
     (reallocation.REALLOCATE, settings.REALLOCATION_PERIOD_S),
     (telemetry.SAMPLE_FLEET, settings.FLEET_SAMPLE_PERIOD_S),
+    (metrics.RENDER_FLEET, settings.METRICS_PERIOD_S),
     (forecast.LOOK, settings.FORECAST_PERIOD_S),
     (doorbell.TICK_EVICTIONS, 1),
     (nodes.SWEEP_NODES, 2),
@@ -58,11 +60,13 @@ app.conf.beat_schedule = {
 
 
 def worker_is_ready(sender: Any, **kwargs: Any) -> None:
+    counting.start()
     watchdog.start(sender)
     notify_ready()
 
 
 def beat_is_ready(**kwargs: Any) -> None:
+    counting.start()
     notify_ready()
 
 

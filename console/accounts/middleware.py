@@ -8,8 +8,8 @@ from typing import Any, Final
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponseBase
 
-# Probes and static files are open; the API and the admin have sign-ins of their own.
-OPEN: Final = ("/healthz", "/readyz", "/api/", "/static/", "/admin/")
+# Probes and static files are open; the API, the admin and the metrics have ways in of their own.
+OPEN: Final = ("/healthz", "/readyz", "/api/", "/static/", "/admin/", "/metrics")
 
 
 class SignInRequiredMiddleware(LoginRequiredMiddleware):

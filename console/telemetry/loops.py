@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final
+
+import redis
+from django.db import Error as DatabaseError
 
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S: Final = 5.0
 FIRST_PAUSE_S: Final = 0.25
+
+# Of this process, by the name of the loop and the cause.
+failures_seen: Final = Counter[tuple[str, str]]()
 
 
 async def forever(name: str, step: Callable[[], Awaitable[None]], period_s: float) -> None:
@@ -23,6 +30,7 @@ async def forever(name: str, step: Callable[[], Awaitable[None]], period_s: floa
             await step()
         except Exception as error:
             failures += 1
+            failures_seen[name, cause(error)] += 1
             _complain(name, error, failures)
         else:
             if failures:
@@ -38,6 +46,13 @@ def pause_s(failures: int) -> float:
         return 0.0
     longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures, 10))
     return random.uniform(longest / 2, longest)
+
+
+def cause(error: BaseException) -> str:
+    """Who is to blame: `database`, `redis` or `other`."""
+    if isinstance(error, DatabaseError):
+        return "database"
+    return "redis" if isinstance(error, redis.RedisError) else "other"
 
 
 def _complain(name: str, error: Exception, failures: int) -> None:

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from console.queue import app
 from console.runs import leases
+from workers.counting import held
 
 P = ParamSpec("P")
 Task = Callable[P, None]
@@ -54,6 +55,7 @@ def task_alone(name: str, lease_s: float = 10.0) -> Callable[[Task[P]], Task[P]]
             me = holder()
             fence = leases.acquire(name, me, lease_s, timezone.now())
             if fence is None:
+                held.labels(name).inc()
                 return
             try:
                 function(*args, **kwargs)
