@@ -17,7 +17,7 @@ import numpy as np
 
 from workers.prediction import linear
 from workers.prediction.linear import Additive
-from workers.prediction.profiles import Floats
+from workers.prediction.profiles import Floats, Ints
 
 COVERAGE: Final = 0.9
 # Of the distances of left-out pairs to what was learnt: beyond this one an interval grows.
@@ -58,15 +58,31 @@ class Calibration(NamedTuple):
 
 
 def calibrate(
-    x: Floats, target: Floats, error: Floats, weight: Floats, references: Floats, reach: float
+    x: Floats,
+    target: Floats,
+    error: Floats,
+    kind: Ints,
+    weight: Floats,
+    references: Floats,
+    reach: float,
 ) -> Calibration:
-    """`error` [n, outputs] is the absolute error of each pair when it was left out."""
+    """`error` [n, outputs] is the absolute error of each row when it was left out, `kind` [n] says
+    which of them err together, as windows of one pair do."""
     known = np.isfinite(error)
     typical = np.where(known, error, 0.0).sum(0) / np.maximum(known.sum(0), 1)
-    scale = linear.fit(x, np.log(error + np.maximum(LEAST_ERROR * typical, TINY)), weight, PENALTY)
-    quantiles = [_quantile(column) for column in (error / np.exp(scale(x))).T]
+    level = np.log(error + np.maximum(LEAST_ERROR * typical, TINY))
+    scale = linear.fit(x, level, _alike(weight, kind), PENALTY)
+    quantiles = [_quantile(column, kind) for column in (error / np.exp(scale(x))).T]
     ends = _end(target, np.inf).min(axis=0), _end(target, -np.inf).max(axis=0)
     return Calibration(scale, np.array(quantiles), references, max(reach, TINY), *ends)
+
+
+def _alike(weight: Floats, kind: Ints) -> Floats:
+    """Each kind weighs as much as any other, a row 1 in the mean."""
+    _, which, rows = np.unique(kind, return_inverse=True, return_counts=True)
+    shared = weight / rows[which]
+    alike: Floats = shared / shared.mean()
+    return alike
 
 
 def _end(target: Floats, unknown: float) -> Floats:
@@ -75,11 +91,16 @@ def _end(target: Floats, unknown: float) -> Floats:
     return np.where(np.isfinite(target), target, np.where(never, -unknown, unknown))
 
 
-def _quantile(scores: Floats) -> float:
-    """The conformal quantile of what is known; infinite when too little is."""
-    known = np.sort(scores[np.isfinite(scores)])
-    at = int(np.ceil(COVERAGE * (len(known) + 1))) - 1
-    return float(known[at]) if 0 <= at < len(known) else np.inf
+def _quantile(scores: Floats, kind: Ints) -> float:
+    """The conformal quantile of what is known, each kind counted once however often it was seen
+    (Lee, Barber, Willett: Distribution-free inference with hierarchical data, 2023, 3.1); infinite
+    when too little is known."""
+    known = np.isfinite(scores)
+    _, which, rows = np.unique(kind[known], return_inverse=True, return_counts=True)
+    order = np.argsort(scores[known])
+    below = np.cumsum(1.0 / rows[which[order]])
+    at = int(np.searchsorted(below, COVERAGE * (len(rows) + 1) - TINY))
+    return float(scores[known][order[at]]) if at < len(order) else np.inf
 
 
 def nearest(z: Floats, references: Floats) -> Floats:

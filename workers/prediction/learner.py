@@ -116,6 +116,7 @@ def fit(table: Table, seed: int, recipe: Recipe = RECIPE, told: Told = lambda pa
         table.x,
         table.target,
         away.error(lift, trust),
+        _kinds(table.labels),
         table.weight,
         z[chosen],
         _reach(z, chosen, hidden),
@@ -142,6 +143,12 @@ def folds_of(labels: Sequence[tuple[str, ...]], folds: int, seed: int) -> Mask:
     if not len(hidden):
         raise ValueError("all pairs are of one kind: none can be left out to learn from")
     return hidden
+
+
+def _kinds(labels: Sequence[tuple[str, ...]]) -> Ints:
+    """A number for each set of labels: [n]."""
+    numbers: dict[frozenset[str], int] = {}
+    return np.array([numbers.setdefault(frozenset(pair), len(numbers)) for pair in labels])
 
 
 def _unit(left: Floats) -> Floats:

@@ -15,7 +15,7 @@ def restless(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def calibrated(n: int = 800) -> Calibration:
     x, error = restless(n, 1)
     known = np.column_stack([np.abs(error), np.full(n, np.nan)])
-    return calibrate(x, np.ones((n, 2)), known, np.ones(n), x, 0.1)._replace(
+    return calibrate(x, np.ones((n, 2)), known, np.arange(n), np.ones(n), x, 0.1)._replace(
         least=np.array([-9.0, -9.0]), most=np.array([9.0, 9.0])
     )
 
@@ -29,6 +29,21 @@ def test_intervals_hold_nine_times_in_ten():
     x, error = restless(4_000, 2)
     inside = np.abs(error) <= width(calibrated(), x) / 2
     assert 0.87 < inside.mean() < 0.93
+
+
+def test_a_pair_seen_a_thousand_times_counts_once():
+    x, error = restless(400, 1)
+    calm = np.full(4_000, 1e-3)
+    kind = np.concatenate([np.arange(400), np.full(len(calm), 400)])
+    x, error = np.concatenate([x, np.zeros((len(calm), 2))]), np.concatenate([error, calm])
+    known = np.abs(error)[:, np.newaxis]
+    ends = np.array([-9.0]), np.array([9.0])
+    mostly_one = calibrate(x, np.ones_like(known), known, kind, np.ones(len(x)), x[:9], 9.0)
+    fresh, truth = restless(4_000, 2)
+    low, high = mostly_one._replace(least=ends[0], most=ends[1]).interval(
+        np.zeros((len(fresh), 1)), fresh, fresh
+    )
+    assert 0.86 < (np.abs(truth) <= (high - low)[:, 0] / 2).mean() < 0.94
 
 
 def test_a_restless_workload_gets_a_wider_interval():
