@@ -65,18 +65,27 @@ def _lucid_profile(row: Row) -> list[float]:
 
 def gavel(folder: Path, gpu: str) -> Measured:
     """Two training jobs on one card; what was not measured, or did not fit, is left out."""
-    pairs = [r for r in _rows(folder, "gavel_pairs") if r["gpu"] == gpu and r["feasible"] == "1"]
+    rows = _rows(folder, "gavel_pairs")
+    pairs = [row for row in rows if row["gpu"] == gpu and row["feasible"] == "1"]
     sides = [[(row[f"job{side}"],) for row in pairs] for side in "12"]
     speeds = [[float(row[f"norm{side}"]) for row in pairs] for side in "12"]
-    alone = {(row[f"job{side}"],): float(row[f"solo{side}"]) for row in pairs for side in "12"}
-    single = {name: _gavel_profile(name[0], rate) for name, rate in alone.items()}
+    alone = {
+        (row[f"job{side}"], row["gpu"]): float(row[f"solo{side}"])
+        for row in rows
+        for side in "12"
+        if row[f"solo{side}"]
+    }
+    single = {name: _gavel_profile(name[0], alone) for one in sides for name in one}
     return _both(sides, speeds, single, lambda name: str(name[0]).partition(" (")[0])
 
 
-def _gavel_profile(job: str, rate: float) -> list[float]:
+def _gavel_profile(job: str, alone: Mapping[tuple[str, str], float]) -> list[float]:
+    """Its rate alone on each kind of card: what gains little by a faster one waits for something
+    else, as for its input."""
     found = re.search(r"batch size (\d+)", job)
     batch = float(found[1]) if found else 1.0
-    return [np.log(rate), np.log(batch)]
+    k80, p100, v100 = (np.log(alone[job, gpu]) for gpu in ("k80", "p100", "v100"))
+    return [k80, p100 - k80, v100 - p100, np.log(batch)]
 
 
 def sm_share(folder: Path) -> Measured:
