@@ -1,0 +1,120 @@
+"""Agents that only speak: so many connections of one process, each with hello, telemetry once a
+second, a status every five. For what the fake fleet is too much for: the comparison, small runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+from websockets.asyncio.client import ClientConnection, connect
+
+from agents.contention.cluster import build_cluster
+from agents.wire import codec, credentials, packed
+from agents.wire.messages import (
+    Envelope,
+    GpuInventory,
+    GpuStatus,
+    Hello,
+    PackedTelemetry,
+    Status,
+    Welcome,
+)
+from agents.wire.names import GPU_STATES, SIGNALS, GpuState, RuntimeKind
+
+GIB = 1 << 30
+HEALTHY = GPU_STATES.index(GpuState.HEALTHY)
+STATUS_EVERY = 5
+TYPICAL = (80.0, 50.0, 40.0, 30.0, 1410.0, 40.0 * GIB, 1e9, 64.0, 300.0, 0.0, 30.0, 200.0)
+
+
+class Speaker:
+    def __init__(self, key: credentials.Credentials, gpus: list[GpuInventory], url: str) -> None:
+        self._key, self._gpus, self._url = key, gpus, url
+        self._generation, self._number = 0, 0
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._converse()
+            except Exception as error:
+                print(self._key.node, error, flush=True)
+            await asyncio.sleep(random.uniform(0.2, 0.5))
+
+    async def _converse(self) -> None:
+        headers = {"Authorization": f"Bearer {self._key.token}"}
+        async with connect(
+            self._url, additional_headers=headers, compression=None, ping_interval=3, proxy=None
+        ) as socket:
+            hello = Hello(
+                *(self._key.node, (1, 2), "1.0", "boot", self._generation, "n"),
+                *(RuntimeKind.SIMULATED, tuple(self._gpus)),
+            )
+            await socket.send(codec.encode(hello))
+            assert isinstance(codec.decode_from_console(await socket.recv()), Welcome)  # type: ignore[arg-type]
+            speaking = asyncio.create_task(self._speak(socket))
+            try:
+                async for data in socket:
+                    self._obey(data)  # type: ignore[arg-type]
+            finally:
+                speaking.cancel()
+
+    def _obey(self, data: bytes) -> None:
+        message = codec.decode_from_console(data)
+        if isinstance(message, Envelope):
+            state = codec.unseal(message, bytes.fromhex(self._key.key_hex))
+            self._generation = state.generation
+
+    async def _speak(self, socket: ClientConnection) -> None:
+        phase = random.random()
+        while True:
+            await asyncio.sleep(1 - (time.time() - phase) % 1)
+            self._number += 1
+            await socket.send(codec.encode(self._telemetry()))
+            if self._number % STATUS_EVERY == 0:
+                await socket.send(codec.encode(self._status()))
+
+    def _telemetry(self) -> PackedTelemetry:
+        rows = np.full((len(self._gpus), packed.WIDTH), np.nan)
+        rows[:, 0], rows[:, 1] = np.arange(len(self._gpus)), HEALTHY
+        rows[:, 2:13] = 20.0
+        rows[:, 6] = 1
+        noise = np.random.random((len(self._gpus), len(SIGNALS))) * 0.2 + 0.9
+        rows[:, 13:25] = rows[:, 25:37] = np.array(TYPICAL) * noise
+        return PackedTelemetry(
+            self._number, time.time(), len(packed.FIELDS), len(SIGNALS), rows.tobytes()
+        )
+
+    def _status(self) -> Status:
+        gpus = tuple(
+            GpuStatus(gpu.index, GpuState.HEALTHY, 1.0, "all signals below") for gpu in self._gpus
+        )
+        return Status(f"n{self._number}", self._generation, {}, gpus, ())
+
+
+async def speak(path: Path, url: str, nodes: int, gpus: int, seed: int) -> None:
+    inventory = {
+        node.name: [
+            GpuInventory(index, gpu.uuid, gpu.model, 80 * GIB, power_limit_w=400.0)
+            for index, gpu in enumerate(node.gpus)
+        ]
+        for node in build_cluster(nodes, gpus, seed).nodes
+    }
+    keys = [key for key in credentials.decode(path.read_bytes()) if key.node in inventory]
+    async with asyncio.TaskGroup() as group:
+        for key in keys:
+            group.create_task(Speaker(key, inventory[key.node], url).run())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("credentials", type=Path)
+    parser.add_argument("url")
+    parser.add_argument("--nodes", type=int, default=300)
+    parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    asyncio.run(speak(given.credentials, given.url, given.nodes, given.gpus, given.seed))
