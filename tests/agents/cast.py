@@ -11,6 +11,7 @@ from agents.actuators.base import Capability, Condition, JobFacts, Limits, Runti
 from agents.collectors.base import GpuReading, NodeReading
 from agents.guard import Gpu
 from agents.node import Identity, NodeAgent
+from agents.ring import Ring
 from agents.state import StateFile
 from agents.sysmonitor.signals import GpuFacts
 from agents.wire import codec
@@ -209,6 +210,7 @@ class Stage:
     ) -> None:
         """`runtime` in place of jobs that do what the test says."""
         self.state_dir, self.now, self.wall_s = state_dir, now, 1.7e9
+        self.records = bool(jobs.pop("records", False))
         self.sensors, self.jobs = Sensors(), Jobs(**jobs)
         self.runtime: Runtime = self.jobs if runtime is None else runtime
         self.board()
@@ -216,7 +218,13 @@ class Stage:
     def board(self, boot_id: str = "boot 1") -> None:
         self.state = StateFile(self.state_dir)
         self.node = NodeAgent(
-            identity(boot_id), self.state, self.sensors, self.runtime, self.now, lambda: self.wall_s
+            identity(boot_id),
+            self.state,
+            self.sensors,
+            self.runtime,
+            self.now,
+            lambda: self.wall_s,
+            ring=Ring(self.state_dir / "ring", ("GPU-0", "GPU-1")) if self.records else None,
         )
         self.events: list[Event] = []
         self.status: Status | None = None

@@ -17,6 +17,8 @@ from websockets.http11 import Request, Response
 
 from agents.wire import codec
 from agents.wire.messages import (
+    Backfill,
+    BackfillAck,
     DesiredState,
     Event,
     EventAck,
@@ -43,6 +45,9 @@ class FakeConsole:
         self.acknowledges = self.welcomes = self.answers = True
         self.protocol = 1
         self.acked_seq = 0
+        # Of what agents recorded: wanted from there on, and what came of it.
+        self.history_after: float | None = None
+        self.missed: list[Backfill] = []
         self.hellos: list[Hello] = []
         self.events: list[Event] = []
         self.statuses: list[Status] = []
@@ -106,6 +111,11 @@ class FakeConsole:
         for socket in tuple(self._sockets):
             socket.transport.abort()
 
+    async def hand_over(self) -> None:
+        """As a console that ends and has a successor."""
+        for socket in tuple(self._sockets):
+            await socket.close(4410, "this console process ends: connect again")
+
     async def _check(self, socket: ServerConnection, request: Request) -> Response | None:
         self.handshakes += 1
         if request.headers.get("Authorization") == f"Bearer {TOKEN}":
@@ -138,13 +148,17 @@ class FakeConsole:
             await self._renew(message)
         elif isinstance(message, Telemetry):
             self.telemetry.append(message)
+        elif isinstance(message, Backfill):
+            self.missed.append(message)
+            await self.send(BackfillAck(message.blocks[-1].times[-1]))
 
     async def _greet(self, socket: ServerConnection, hello: Hello) -> None:
         self.hellos.append(hello)
         self._nonce = hello.nonce
         if self.welcomes:
             self._sockets.add(socket)
-            await self.send(Welcome(self.protocol, time.time(), self.acked_seq))
+            welcome = Welcome(self.protocol, time.time(), self.acked_seq, self.history_after)
+            await self.send(welcome)
         if self._desired is not None:
             await self.send_order(self._desired)
 

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from agents import backfill
 from agents import link as link_module
 from agents.link import CLOSE_TIMEOUT_S, PING_EVERY_S, PING_TIMEOUT_S, Link, retry_after_s
 from agents.wire.messages import EventAck
@@ -18,7 +19,7 @@ class Site:
     """A node on real time with a real connection."""
 
     def __init__(self, state_dir, port, token=TOKEN):
-        self.stage = Stage(state_dir, now=time.monotonic())
+        self.stage = Stage(state_dir, now=time.monotonic(), records=True)
         url = f"ws://127.0.0.1:{port}/ws/agent/"
         self.link = Link(url, token, "node-01", self.stage.node)
         self.tasks = [asyncio.create_task(self.link.run()), asyncio.create_task(self._beat())]
@@ -26,7 +27,7 @@ class Site:
     async def _beat(self):
         tick = 0
         while True:
-            self.stage.now = time.monotonic()
+            self.stage.now, self.stage.wall_s = time.monotonic(), time.time()
             self.stage.tick(tick)
             tick += 1
             await asyncio.sleep(0.05)  # twice as fast as in earnest: seconds are short here
@@ -63,6 +64,33 @@ async def test_a_dropped_node_is_back_within_a_second(console, site):
     await until(lambda: console.hellos)
     await console.drop()
     await until(lambda: len(console.hellos) == 2, timeout_s=1.5)
+
+
+async def test_an_agent_that_is_handed_over_is_back_at_once_and_says_nothing_of_it(
+    console, site, caplog
+):
+    await until(lambda: console.telemetry)
+    told = len(console.telemetry)
+    await console.hand_over()
+    await until(lambda: len(console.telemetry) > told, timeout_s=0.6)
+    assert len(console.hellos) == 2
+    assert "no connection" not in caplog.text
+
+
+async def test_what_a_console_missed_is_told_to_it_once_it_is_back(console, site, monkeypatch):
+    monkeypatch.setattr(backfill, "FIRST_AFTER_S", (0.0, 0.0))
+    await until(lambda: console.telemetry)
+    await console.go()
+    last = console.telemetry[-1]
+    await until(lambda: site.stage.node._reporter.number >= last.number + 3)
+    console.history_after = last.sent_at
+    await console.come()
+    (missed,) = await until(lambda: console.missed)
+    numbers = [number for block in missed.blocks for number in block.numbers]
+    live = console.telemetry[console.telemetry.index(last) + 1]
+    assert numbers[0] == last.number + 1
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert live.number - 1 <= numbers[-1] <= live.number
 
 
 async def test_a_console_that_comes_back_later_is_found(tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 from dataclasses import replace
 
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from agents.actuators.base import Condition, JobFacts
 from agents.node import SAVE_EVERY_S
 from agents.off import switch_off
+from agents.wire import packed, samples
 from agents.wire.messages import DesiredGpu, Unchanged
 from agents.wire.names import (
+    SIGNALS,
     EndReason,
     EventKind,
     GpuState,
@@ -315,6 +318,21 @@ def test_a_completed_dwell_evicts_without_the_console(stage):
     }
     assert stage.phases()[-1] == Phase.MEMORY_RETURNED
     assert stage.told(EventKind.PLACEMENT_ENDED)[0].eviction_id == begun.eviction_id
+
+
+def test_an_eviction_of_the_nodes_own_shows_the_seconds_that_led_to_it(staged):
+    stage = staged(records=True)
+    stage.start()
+    overload(stage)
+    stage.run(20)
+    (begun,) = stage.told(EventKind.EVICTION_STARTED)
+    window = samples.of_event(begun.data["window"])
+    column = len(packed.FIELDS) + SIGNALS.index(Signal.SM_ACTIVITY)
+    activity = [
+        struct.unpack_from(f"<{packed.WIDTH}f", one.rows)[column] for one in samples.seconds(window)
+    ]
+    assert activity[-1] == 97.0
+    assert 20.0 in activity
 
 
 def test_an_emergency_takes_over_the_stop_under_way(staged):
