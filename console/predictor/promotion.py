@@ -1,7 +1,8 @@
 """Whether a new version takes over by itself. Pure.
 
-It has to be better than what is in force, on pairs that neither has seen, by a margin that chance
-does not make, and from enough observations. A report is what `workers.prediction.training` tells.
+It has to be better for the jobs than what is in force, on pairs that neither has seen, by a margin
+that chance does not make, no worse for the online side, and from enough observations. A report is
+what `workers.prediction.training` tells.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ def verdict(report: Mapping[str, Any], in_force: str) -> Verdict:
     compared = f"error {mine:.3f} against {least:.3f} of {name}"
     if mine > (1.0 - MARGIN) * least:
         return Verdict(False, f"{compared}: not better by {MARGIN:.0%}")
+    online = report.get("online", {})
+    if {"network", rival} <= online.keys():
+        ours, theirs = online["network"]["mae"], online[rival]["mae"]
+        if ours > (1.0 + MARGIN) * theirs:
+            side = f"the online side's slow-down is foretold worse: {ours:.3f} against {theirs:.3f}"
+            return Verdict(False, f"{compared}, but {side}")
     return Verdict(True, f"{compared}, on the same hold-out")
 
 

@@ -52,6 +52,7 @@ class Compared:
     rmse: float | None
     spearman: float | None
     part: float
+    online_mae: float | None
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,17 @@ class PredictorPage:
 
     @property
     def compared(self) -> list[Compared]:
-        overall = self.report.get("overall", {})
+        overall, online = self.report.get("overall", {}), self.report.get("online", {})
         most = max((errors["mae"] for errors in overall.values()), default=0.0) or 1.0
         return [
-            Compared(word, e["mae"], e.get("rmse"), e.get("spearman"), 100 * e["mae"] / most)
+            Compared(
+                word,
+                e["mae"],
+                e.get("rmse"),
+                e.get("spearman"),
+                100 * e["mae"] / most,
+                online.get(key, {}).get("mae"),
+            )
             for key, word in RIVALS
             if (e := overall.get(key))
         ]

@@ -48,7 +48,8 @@ class Family(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """Of the job's throughput on held-out pairs.
+    """Of the job's throughput on held-out pairs; `online` of the online side's slow-down there,
+    where that was measured: {} where it never was.
 
     `overall` has the errors of the network, of the analytic estimate, of always the mean, of an
     additive model, and of the version in force where there is one. Coverage is the part of the
@@ -58,6 +59,7 @@ class Report:
 
     counts: dict[str, int]
     overall: dict[str, Errors]
+    online: dict[str, Errors]
     families: dict[str, Family]
     coverage_90: float
     interval_width_90: float
@@ -69,6 +71,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {
             "overall": {name: one._asdict() for name, one in self.overall.items()},
+            "online": {name: one._asdict() for name, one in self.online.items()},
             "families": {name: one._asdict() for name, one in self.families.items()},
         }
 
@@ -161,11 +164,16 @@ def _served(seen: Observations) -> tuple[str, ...]:
 
 
 def _log_slowdown(seen: Observations) -> Floats:
+    logarithm: Floats = np.log(_slowdown(seen))
+    return logarithm
+
+
+def _slowdown(seen: Observations) -> Floats:
     """Where only p99 was measured, the slow-down that the queueing law makes it of."""
     told = queueing.slowdown(seen.p99_ratio, np.minimum(seen.online.util, 1.0))
     slowdown = np.where(np.isnan(seen.slowdown), told, seen.slowdown)
-    logarithm: Floats = np.log(np.where(slowdown > 0.0, slowdown, np.nan))
-    return logarithm
+    possible: Floats = np.where(slowdown > 0.0, slowdown, np.nan)
+    return possible
 
 
 def _report(
@@ -173,14 +181,15 @@ def _report(
 ) -> Report:
     # What the file says is what will predict.
     judged, observed = _judge(predictor, rest), rest.throughput
+    rivals = {"analytic": _judge(Analytic(), rest)}
+    if active is not None:
+        rivals["active"] = _judge(active, rest)
     told = {
         "network": judged.throughput,
-        "analytic": _judge(Analytic(), rest).throughput,
+        **{name: one.throughput for name, one in rivals.items()},
         "mean": np.full(len(rest), np.average(seen.throughput, weights=seen.weight)),
         "additive": _additive(predictor.view, seen, rest),
     }
-    if active is not None:
-        told["active"] = _judge(active, rest).throughput
     inside = (judged.throughput_low <= observed) & (observed <= judged.throughput_high)
     return Report(
         counts={
@@ -189,6 +198,7 @@ def _report(
             "held_out": len(rest),
         },
         overall={name: errors(one, observed) for name, one in told.items()},
+        online=_online({"network": judged, **rivals}, _slowdown(rest)),
         families=_families(rest, told),
         coverage_90=float(inside.mean()),
         interval_width_90=float((judged.throughput_high - judged.throughput_low).mean()),
@@ -197,6 +207,13 @@ def _report(
         scatter=_scatter(judged.throughput, rest, seed),
         seed=seed,
     )
+
+
+def _online(judged: dict[str, Judgement], observed: Floats) -> dict[str, Errors]:
+    known = np.isfinite(observed)
+    if not known.any():
+        return {}
+    return {name: errors(one.slowdown[known], observed[known]) for name, one in judged.items()}
 
 
 def _judge(predictor: Predictor, pairs: Observations) -> Judgement:

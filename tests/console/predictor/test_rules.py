@@ -24,6 +24,10 @@ IN_FORCE = "version 3"
         (a_report(network=0.05, active=0.05), "not better by 5%"),
         (a_report(network=0.049, active=0.05), "not better by 5%"),
         (a_report(network=0.1, analytic=0.1), "not better by 5%"),
+        (
+            a_report(online={"network": {"mae": 0.2}, "analytic": {"mae": 0.1}}),
+            "the online side's slow-down is foretold worse: 0.200 against 0.100",
+        ),
         (a_report(counts={"observations": 100}), "100 observations, fewer than"),
         (a_report(counts={"pairs": 3}), "3 pairs, fewer than"),
         (a_report(counts={"held_out": 5}), "5 held out, fewer than"),

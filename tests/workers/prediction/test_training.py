@@ -34,6 +34,7 @@ def test_what_is_learnt_beats_all_that_is_not(learnt):
     overall = learnt.report.overall
     rivals = [overall[name].mae for name in ("analytic", "mean", "additive")]
     assert overall["network"].mae < 0.7 * min(rivals)
+    assert learnt.report.online["network"].mae < learnt.report.online["analytic"].mae
 
 
 @needs_torch
