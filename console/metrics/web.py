@@ -45,9 +45,9 @@ class Web(Collector):
         if len(at):
             words = "When the newest sample came, in Unix time."
             yield _gauge("newest_sample_timestamp_seconds", words, round(float(at.max()), 3))
-        if hub.links.polled_at > 0:
+        if hub.polled_at > 0:
             words = "Since the database last said which orders hold."
-            yield _gauge("orders_age_seconds", words, time.monotonic() - hub.links.polled_at)
+            yield _gauge("orders_age_seconds", words, time.monotonic() - hub.polled_at)
 
     def _browsers(self) -> Iterator[Metric]:
         audience = self._hub.audience
