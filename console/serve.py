@@ -34,7 +34,8 @@ class WebServer(uvicorn.Server):
 
 
 def config(host: str, port: int, fd: int | None, grace_s: int, log_level: str) -> uvicorn.Config:
-    """Compression is off: it would cost more than it saves, frames are deltas already."""
+    """Compression is off: it would cost more than it saves, frames are deltas already. So are our
+    pings: every socket is sent something every few seconds, so that TCP finds the dead ones."""
     return uvicorn.Config(
         asgi.application,
         host=host,
@@ -43,6 +44,7 @@ def config(host: str, port: int, fd: int | None, grace_s: int, log_level: str) -
         backlog=BACKLOG,
         ws="websockets-sansio",
         ws_per_message_deflate=False,
+        ws_ping_interval=None,
         lifespan="on",
         access_log=False,
         log_level=log_level,

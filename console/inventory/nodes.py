@@ -6,6 +6,7 @@ Desired state is computed, not stored: whoever changes a row that it is computed
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -73,13 +74,13 @@ def hello(node: Node, message: Hello, now: datetime) -> Node:
 
 
 def hello_many(hellos: Mapping[int, Hello], now: datetime) -> dict[int, Node | Exception]:
-    """As `hello` for each node id, with its error where it is refused. A node that comes back as
-    it was costs nothing of its own: so a whole fleet may come back at once."""
+    """As `hello` for each node id, with its error where it is refused. Nodes that come back with
+    the cards they had, and new ones, are greeted together: so a whole fleet may come at once."""
     answers: dict[int, Node | Exception] = {}
-    returned = _hello_as_before(hellos, now)
+    greeted = _hello_together(hellos, now)
     for node_id, message in hellos.items():
-        if node_id in returned:
-            answers[node_id] = returned[node_id]
+        if node_id in greeted:
+            answers[node_id] = greeted[node_id]
             continue
         try:
             answers[node_id] = hello(Node.objects.get(pk=node_id), message, now)
@@ -91,33 +92,62 @@ def hello_many(hellos: Mapping[int, Hello], now: datetime) -> dict[int, Node | E
 
 
 @transaction.atomic
-def _hello_as_before(hellos: Mapping[int, Hello], now: datetime) -> dict[int, Node]:
-    """Greets those whose inventory, host and agent are what the rows say already."""
-    found = Node.objects.in_bulk(hellos)
-    gpus: dict[int, list[Gpu]] = {node_id: [] for node_id in found}
-    for gpu in Gpu.objects.filter(node__in=found):
-        gpus[gpu.node_id].append(gpu)
-    same = [pk for pk, node in found.items() if _is_as_before(node, gpus[pk], hellos[pk])]
-    Node.objects.filter(pk__in=same, state__in=before(Event.HELLO)).update(
+def _hello_together(hellos: Mapping[int, Hello], now: datetime) -> dict[int, Node]:
+    """Greets those whose cards the rows tell already, and those that have none yet."""
+    found = Node.objects.select_for_update().order_by("pk").in_bulk(hellos)
+    plain = {
+        pk: node for pk, node in found.items() if 0 <= hellos[pk].generation <= node.generation
+    }
+    greeted = _with_their_cards(plain, hellos) | _with_new_cards(plain, hellos, now)
+    for node in greeted.values():
+        facts = {**_agent(hellos[node.pk]), **_host(hellos[node.pk]), "source": Node.Source.AGENT}
+        if any(getattr(node, name) != value for name, value in facts.items()):
+            Node.objects.filter(pk=node.pk).update(**facts)
+    Node.objects.filter(pk__in=greeted, state__in=before(Event.HELLO)).update(
         state=CONNECTED, state_since=now
     )
-    Node.objects.filter(pk__in=same).update(
+    Node.objects.filter(pk__in=greeted).update(
         last_seen_at=now, generation=F("generation") + 1, generation_at=now
     )
-    return Node.objects.in_bulk(same)
+    return Node.objects.in_bulk(greeted)
 
 
-def _is_as_before(node: Node, gpus: Sequence[Gpu], message: Hello) -> bool:
-    facts = {**_agent(message), **_host(message), "source": Node.Source.AGENT}
-    live = {gpu.index: gpu for gpu in gpus if gpu.retired_at is None}
-    claims = {claim.index: claim for claim in message.gpus}
+def _with_their_cards(nodes: Mapping[int, Node], hellos: Mapping[int, Hello]) -> dict[int, Node]:
+    gpus: dict[int, dict[int, Gpu]] = {pk: {} for pk in nodes}
+    for gpu in Gpu.objects.filter(node__in=nodes, retired_at=None):
+        gpus[gpu.node_id][gpu.index] = gpu
+    return {pk: node for pk, node in nodes.items() if _are_its_cards(gpus[pk], hellos[pk].gpus)}
+
+
+def _are_its_cards(gpus: Mapping[int, Gpu], claims: Sequence[GpuInventory]) -> bool:
+    told = {claim.index: claim for claim in claims}
     return (
-        0 <= message.generation <= node.generation
-        and all(getattr(node, name) == value for name, value in facts.items())
-        and live.keys() == claims.keys()
-        and len(claims) == len(message.gpus)
-        and all(_is_card(gpu, claims[index]) for index, gpu in live.items())
+        len(told) == len(claims)
+        and gpus.keys() == told.keys()
+        and all(_is_card(gpus[index], claim) for index, claim in told.items())
     )
+
+
+def _with_new_cards(
+    nodes: Mapping[int, Node], hellos: Mapping[int, Hello], now: datetime
+) -> dict[int, Node]:
+    """Makes the rows of nodes that have none, where nobody ever had a card of that UUID."""
+    known = set(Gpu.objects.filter(node__in=nodes).values_list("node_id", flat=True))
+    bare = {pk: hellos[pk].gpus for pk in nodes if pk not in known and hellos[pk].gpus}
+    bare = {pk: claims for pk, claims in bare.items() if _fault(nodes[pk], claims) is None}
+    times = Counter(claim.uuid for claims in bare.values() for claim in claims)
+    taken = set(Gpu.objects.filter(uuid__in=list(times)).values_list("uuid", flat=True))
+    fresh = {
+        pk: claims
+        for pk, claims in bare.items()
+        if all(times[claim.uuid] == 1 and claim.uuid not in taken for claim in claims)
+    }
+    Gpu.objects.bulk_create(
+        Gpu(node_id=pk, state_since=now, state=GpuState.INIT, **_facts(claim))
+        for pk, claims in fresh.items()
+        for claim in claims
+    )
+    return {pk: nodes[pk] for pk in fresh}
 
 
 def _is_card(gpu: Gpu, claim: GpuInventory) -> bool:
@@ -169,7 +199,8 @@ def seen(node_ids: Iterable[int], now: datetime) -> None:
     """These nodes were heard just now."""
     ids = sorted(set(node_ids))
     Node.objects.filter(pk__in=ids).update(last_seen_at=now)
-    Node.objects.filter(pk__in=ids, state__in=before(Event.SEEN)).update(
+    # Told by the time, not by thousands of ids once more.
+    Node.objects.filter(last_seen_at=now, state__in=before(Event.SEEN)).update(
         state=CONNECTED, state_since=now
     )
 
@@ -237,14 +268,20 @@ def _flag(
 
 
 def _check(node: Node, claims: Sequence[GpuInventory]) -> None:
+    if fault := _fault(node, claims):
+        raise Invalid(fault)
+
+
+def _fault(node: Node, claims: Sequence[GpuInventory]) -> str | None:
     if len(claims) > MAX_GPUS_PER_NODE:
-        raise Invalid(f"{node} claims {len(claims)} GPUs; the limit is {MAX_GPUS_PER_NODE}.")
+        return f"{node} claims {len(claims)} GPUs; the limit is {MAX_GPUS_PER_NODE}."
     indexes = [claim.index for claim in claims]
     if len(set(indexes)) != len(indexes):
-        raise Invalid(f"{node} claims one GPU slot twice: {sorted(indexes)}.")
+        return f"{node} claims one GPU slot twice: {sorted(indexes)}."
     for claim in claims:
         if not 0 <= claim.index < _ASIDE or claim.memory_bytes <= 0 or not claim.uuid.strip():
-            raise Invalid(f"{node} claims a GPU that cannot be: {claim}.")
+            return f"{node} claims a GPU that cannot be: {claim}."
+    return None
 
 
 def _facts(claim: GpuInventory) -> dict[str, Any]:

@@ -60,6 +60,7 @@ STATUSES: Final = 200
 MOVING_STATUSES: Final = 50
 LAYOUT_S: Final = 10.0
 LAYOUT_APART_S: Final = 0.5  # when many nodes say hello at once
+LAYOUT_REST: Final = 10  # times as long as it took
 DATABASE_THREADS: Final = 4
 # The whole of what another process knows is read when it appears, and then this often: between,
 # it tells what changed.
@@ -198,17 +199,17 @@ class Hub:
 
     async def _drain(self) -> None:
         rows = self._take_in()
-        if self._others and len(rows):
-            blob = live_store.pack(self.process, self.grid, rows)
+        if self._others and rows:
+            changed = np.unique(np.concatenate(rows))
+            blob = live_store.pack(self.process, self.grid, changed)
             await self._publish(self._samples_channel, blob)
 
-    def _take_in(self) -> Rows:
+    def _take_in(self) -> list[Rows]:
         """Put into the grid what came since the last time; its rows."""
         taken = self.intake.drain(self.grid.facts, self.layout.epoch)
         for sampled in taken:
             self.grid.put(*sampled)
-        rows = [sampled.rows for sampled in taken]
-        return np.unique(np.concatenate(rows)) if rows else np.empty(0, np.intp)
+        return [sampled.rows for sampled in taken]
 
     async def _write_statuses(self) -> None:
         """What nodes say is true of them. While the database does not answer, all of it waits."""
@@ -239,7 +240,12 @@ class Hub:
         self._layout_wanted.set()
 
     async def _follow_layout(self) -> None:
-        self._adopt(await self.in_thread(layout.load))
+        began = time.monotonic()
+        fresh = await self.in_thread(layout.load, self.layout)
+        if fresh is not self.layout:
+            self._adopt(fresh)
+        # A large fleet that comes for the first time wants it again and again.
+        await asyncio.sleep((time.monotonic() - began) * LAYOUT_REST)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAYOUT_S):
                 await self._layout_wanted.wait()

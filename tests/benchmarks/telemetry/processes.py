@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def tree(pid: int) -> list[int]:
     found = [pid]
     for parent in found:
         for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            found += [int(child) for child in task.read_text().split()]
+            with suppress(OSError):  # a thread that ended meanwhile
+                found += [int(child) for child in task.read_text().split()]
     return found
 
 
