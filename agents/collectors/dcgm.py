@@ -2,7 +2,8 @@
 
 Fields go by their number. DCGM 4.6 and 4.7 renamed most of them, and some were given a second
 number with another unit (percent → ratio, MiB → bytes, MHz → Hz); every name is read in its own
-unit. `DCGM_FI_DEV_XID_ERRORS` is not read: it repeats the last error for ever, without a time.
+unit. A page may name a field by its number too, as `DCGM_FI_203`. `DCGM_FI_DEV_XID_ERRORS` is not
+read: it repeats the last error for ever, without a time.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ FIELDS: Final = (
     Field(150, Signal.TEMPERATURE, 1.0, ("DEV_GPU_TEMP", "DEV_GPU_TEMP_CELSIUS")),
     Field(155, Signal.POWER, 1.0, ("DEV_POWER_USAGE", "DEV_BOARD_POWER_WATTS")),
 )
-BY_NAME: Final = {f"DCGM_FI_{name}": field for field in FIELDS for name in field.names} | {
+BY_NAME: Final = {
+    f"DCGM_FI_{name}": field for field in FIELDS for name in (*field.names, str(field.number))
+} | {
     # Of the exporter's first releases.
     "dcgm_fi_prof_sm_active": FIELDS[0],
     "dcgm_fi_prof_sm_occupancy": FIELDS[1],
@@ -75,10 +78,19 @@ def parse(text: str) -> dict[str, dict[Signal, float]]:
         if not uuid or any(sample.labels.get(label) for label in _OF_A_PART):
             continue
         field = BY_NAME[sample.name]
-        value = numbers.read(field.signal, sample.value, field.scale)
+        value = value_of(field, sample.value)
         if value is not None:
             found.setdefault(uuid, {}).setdefault(field.signal, value)
     return found
+
+
+def value_of(field: Field, raw: object) -> float | None:
+    """In wire units. Some versions gave the percentage of 203 the name of the ratio of 1613: more
+    than 1 is no ratio, and so percent."""
+    value = numbers.read(field.signal, raw, field.scale)
+    if value is None and field.signal is Signal.GPU_UTIL:
+        return numbers.read(field.signal, raw)
+    return value
 
 
 _OF_A_PART: Final = ("GPU_I_ID", "gpu_i_id")
@@ -169,7 +181,7 @@ def parse_dmon(text: str) -> dict[int, Values]:
         if match and len(cells) == len(COLUMNS):
             rows[int(match[1])] = values_of(
                 {
-                    field.signal: numbers.read(field.signal, cell, field.scale)
+                    field.signal: value_of(field, cell)
                     for field, cell in zip(COLUMNS, cells, strict=True)
                 }
             )

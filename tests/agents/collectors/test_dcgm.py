@@ -35,10 +35,21 @@ def line(name, value, uuid=ONE, more=""):
         ("DCGM_FI_DEV_GPU_TEMP", "52", Signal.TEMPERATURE, 52.0),
         ("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "52", Signal.TEMPERATURE, 52.0),
         ("DCGM_FI_DEV_BOARD_POWER_WATTS", "627.3", Signal.POWER, 627.3),
+        ("DCGM_FI_203", "85", Signal.GPU_UTIL, 85.0),
+        ("DCGM_FI_1613", "0.85", Signal.GPU_UTIL, 85.0),
+        ("DCGM_FI_1002", "0.93", Signal.SM_ACTIVITY, 93.0),
+        ("DCGM_FI_150", "52", Signal.TEMPERATURE, 52.0),
     ],
 )
-def test_a_field_is_read_under_its_old_and_its_new_name(name, raw, signal, value):
+def test_a_field_is_read_by_its_number_under_its_old_and_its_new_name(name, raw, signal, value):
     assert parse(line(name, raw))[ONE][signal] == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("raw", "percent"), [("0.5", 50.0), ("1", 100.0), ("7.5", 7.5), ("85", 85.0), ("0", 0.0)]
+)
+def test_a_percentage_that_is_only_called_a_ratio_is_a_percentage(raw, percent):
+    assert parse(line("DCGM_FI_DEV_GPU_UTIL_RATIO", raw))[ONE][Signal.GPU_UTIL] == percent
 
 
 @pytest.mark.parametrize(
