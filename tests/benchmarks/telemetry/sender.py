@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
 
 from agents.contention.cluster import build_cluster
 from agents.wire import codec, credentials, packed
@@ -40,8 +41,8 @@ class Speaker:
         while True:
             try:
                 await self._converse()
-            except Exception as error:
-                print(self._key.node, error, flush=True)
+            except (OSError, WebSocketException):
+                pass  # it comes again, as an agent does
             await asyncio.sleep(random.uniform(0.2, 0.5))
 
     async def _converse(self) -> None:
