@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from types import SimpleNamespace
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,6 +17,7 @@ from console.metrics.exposition import Format
 from console.metrics.process import REGISTRY
 from console.metrics.web import Web
 from console.telemetry import loops
+from console.telemetry.hub import Hub
 from tests.agents.cast import Stage
 from tests.console.metrics.cast import facts, pages
 from tests.console.telemetry.fleet import NOW, grid
@@ -46,11 +46,9 @@ def _fleet() -> str:
 def _web(monkeypatch) -> str:
     """A process that has heard a node, refused a value and failed once."""
     monkeypatch.setattr(loops, "failures_seen", {("bells", "redis"): 1})
-    hub = SimpleNamespace(
-        links_open=1, samples_total=8, refused=SimpleNamespace(counts={"a reason": 1}),
-        grid=grid({}), polled_at=1.0, ticks_total=5, ticks_late_total=1,
-        audience=SimpleNamespace(tabs=1, bytes_total=1, dropped_total=1, snapshots_total=1),
-    )  # fmt: skip
+    hub = Hub()
+    hub.grid, hub.links.polled_at = grid({}), 1.0
+    hub.refused.add("a reason", "made up")
     registry = CollectorRegistry()
     registry.register(Web(hub))
     return generate_latest(registry).decode()
