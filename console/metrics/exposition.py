@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
+from struct import pack
 from typing import Final
 
 # Lines repeat their labels: higher levels take several times as long for a few percent.
 _LEVEL: Final = 1
-_GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 class Kind(StrEnum):
@@ -27,9 +27,6 @@ class Kind(StrEnum):
 class Format(StrEnum):
     TEXT = "text"
     OPENMETRICS = "openmetrics"
-
-
-_END: Final = {Format.TEXT: b"", Format.OPENMETRICS: b"# EOF\n"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +56,39 @@ def with_label(given: str, key: str, value: str) -> str:
 
 def render(families: Iterable[Family]) -> dict[Format, bytes]:
     """The page in each format, gzip. No more of it than one metric is held in plain."""
-    packers = {form: zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP) for form in Format}
-    pages = {form: bytearray() for form in Format}
+    pages = {form: _Gzip() for form in Format}
     for family in families:
         if lines := _lines(family).encode():
-            for form, packer in packers.items():
-                pages[form] += packer.compress(_head(family, form).encode())
-                pages[form] += packer.compress(lines)
-    for form, packer in packers.items():
-        pages[form] += packer.compress(_END[form]) + packer.flush()
-    return {form: bytes(page) for form, page in pages.items()}
+            packed = _deflated(lines)
+            for form, page in pages.items():
+                page.add(_head(family, form).encode())
+                page.add(lines, packed)
+    pages[Format.OPENMETRICS].add(b"# EOF\n")
+    return {form: page.end() for form, page in pages.items()}
+
+
+class _Gzip:
+    """A gzip file of pieces that were compressed by themselves: what both formats share, and that
+    is nearly all of a page, is compressed once. RFC 1952."""
+
+    def __init__(self) -> None:
+        self._file = bytearray(b"\x1f\x8b\x08" + bytes(6) + b"\xff")
+        self._crc = self._size = 0
+
+    def add(self, plain: bytes, packed: bytes | None = None) -> None:
+        self._file += packed or _deflated(plain)
+        self._crc = zlib.crc32(plain, self._crc)
+        self._size += len(plain)
+
+    def end(self) -> bytes:
+        empty_last_block = b"\x03\x00"
+        return bytes(self._file + empty_last_block + pack("<II", self._crc, self._size % (1 << 32)))
+
+
+def _deflated(plain: bytes) -> bytes:
+    """Whole blocks that refer to nothing before them, so that others may follow (RFC 1951)."""
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return packer.compress(plain) + packer.flush(zlib.Z_FULL_FLUSH)
 
 
 def _lines(family: Family) -> str:
