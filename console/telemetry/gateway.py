@@ -85,7 +85,7 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         self.name = "unknown node"
         self._gpu_ids: Mapping[int, int] = {}
         self._row_of: Rows = np.empty(0, np.intp)
-        self._epoch = 0
+        self._epoch = -1
         self._allowance = Allowance(MESSAGES_PER_S, MESSAGES_AT_ONCE, time.monotonic())
         self._hello: Hello | None = None
         self._welcomed = False
@@ -300,7 +300,7 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._turn_away(4400, str(error))
             return
         hub.look_for(self._gpu_ids.values())
-        self._epoch = 0
+        self._epoch = -1
         self._nonce, self._observed_generation = hello.nonce, hello.generation
         self._sent_generation, self._welcomed = -1, True
         await self._tell(Welcome(version, time.time(), acked_seq))

@@ -6,8 +6,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
@@ -29,13 +31,24 @@ from agents.wire.names import GPU_STATES, SIGNALS, GpuState, RuntimeKind
 GIB = 1 << 30
 HEALTHY = GPU_STATES.index(GpuState.HEALTHY)
 STATUS_EVERY = 5
+HEADROOM = packed.FIELDS.index("headroom_percent")
 TYPICAL = (80.0, 50.0, 40.0, 30.0, 1410.0, 40.0 * GIB, 1e9, 64.0, 300.0, 0.0, 30.0, 200.0)
 
 
 class Speaker:
     def __init__(self, key: credentials.Credentials, gpus: list[GpuInventory], url: str) -> None:
         self._key, self._gpus, self._url = key, gpus, url
-        self._generation, self._number = 0, 0
+        self._generation, self._number, self._phase = 0, 0, random.random()
+        self._socket: ClientConnection | None = None
+        self._rows = np.full((len(gpus), packed.WIDTH), np.nan)
+        self._rows[:, 0], self._rows[:, 1] = np.arange(len(gpus)), HEALTHY
+        self._rows[:, 2:13] = 20.0
+        self._rows[:, 6] = 1
+
+    def cut(self) -> None:
+        """As a broken cable does."""
+        if self._socket is not None:
+            self._socket.transport.abort()
 
     async def run(self) -> None:
         while True:
@@ -43,7 +56,7 @@ class Speaker:
                 await self._converse()
             except (OSError, WebSocketException):
                 pass  # it comes again, as an agent does
-            await asyncio.sleep(random.uniform(0.2, 0.5))
+            await asyncio.sleep(random.uniform(0.1, 1.0))
 
     async def _converse(self) -> None:
         headers = {"Authorization": f"Bearer {self._key.token}"}
@@ -56,6 +69,7 @@ class Speaker:
             )
             await socket.send(codec.encode(hello))
             assert isinstance(codec.decode_from_console(await socket.recv()), Welcome)  # type: ignore[arg-type]
+            self._socket = socket
             speaking = asyncio.create_task(self._speak(socket))
             try:
                 async for data in socket:
@@ -70,24 +84,24 @@ class Speaker:
             self._generation = state.generation
 
     async def _speak(self, socket: ClientConnection) -> None:
-        phase = random.random()
         while True:
-            await asyncio.sleep(1 - (time.time() - phase) % 1)
+            await asyncio.sleep(1 - (time.time() - self._phase) % 1)
             self._number += 1
             await socket.send(codec.encode(self._telemetry()))
             if self._number % STATUS_EVERY == 0:
                 await socket.send(codec.encode(self._status()))
 
     def _telemetry(self) -> PackedTelemetry:
-        rows = np.full((len(self._gpus), packed.WIDTH), np.nan)
-        rows[:, 0], rows[:, 1] = np.arange(len(self._gpus)), HEALTHY
-        rows[:, 2:13] = 20.0
-        rows[:, 6] = 1
         noise = np.random.random((len(self._gpus), len(SIGNALS))) * 0.2 + 0.9
-        rows[:, 13:25] = rows[:, 25:37] = np.array(TYPICAL) * noise
+        self._rows[:, HEADROOM] = self._headroom()
+        self._rows[:, 13:25] = self._rows[:, 25:37] = np.array(TYPICAL) * noise
         return PackedTelemetry(
-            self._number, time.time(), len(packed.FIELDS), len(SIGNALS), rows.tobytes()
+            self._number, time.time(), len(packed.FIELDS), len(SIGNALS), self._rows.tobytes()
         )
+
+    def _headroom(self) -> Any:
+        """Percent, of each GPU."""
+        return np.random.random(len(self._gpus)) * 60
 
     def _status(self) -> Status:
         gpus = tuple(
@@ -105,9 +119,12 @@ async def speak(path: Path, url: str, nodes: int, gpus: int, seed: int) -> None:
         for node in build_cluster(nodes, gpus, seed).nodes
     }
     keys = [key for key in credentials.decode(path.read_bytes()) if key.node in inventory]
+    speakers = [Speaker(key, inventory[key.node], url) for key in keys]
+    for_all = asyncio.get_running_loop().add_signal_handler
+    for_all(signal.SIGUSR1, lambda: [speaker.cut() for speaker in speakers])
     async with asyncio.TaskGroup() as group:
-        for key in keys:
-            group.create_task(Speaker(key, inventory[key.node], url).run())
+        for speaker in speakers:
+            group.create_task(speaker.run())
 
 
 if __name__ == "__main__":

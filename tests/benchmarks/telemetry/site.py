@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from tests.services import postgres_server, redis_server, scratch_folder
 
 ROOT = Path(__file__).parents[3]
 READY_S = 30.0
+# Of the metrics; only this machine reaches them.
+TOKEN = secrets.token_urlsafe()
 
 
 @dataclass
@@ -33,6 +36,12 @@ class Site:
     credentials: Path
     session: str
     pids: dict[str, int]
+    # Makes the whole fleet lose its connections at once; whoever starts the fleet says how.
+    storm: Callable[[], object] = lambda: None
+
+    @property
+    def faults(self) -> Path:
+        return self.folder / "faults.sock"
 
     @property
     def agents_url(self) -> str:
@@ -69,6 +78,7 @@ def site(nodes: int, gpus: int, probes: int, seed: int) -> Iterator[Site]:
             "DATABASE_URL": database,
             "REDIS_URL": live,
             "MUXFLOW_VAR_DIR": str(folder),
+            "MUXFLOW_METRICS_TOKEN": TOKEN,
         }
         made = Site(folder, free_port(), variables, folder / "fleet.json", "", {})
         made.session = _seeded(made, nodes, gpus, probes, seed)["session"]
