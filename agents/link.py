@@ -148,8 +148,7 @@ class Link:
             additional_headers={"Authorization": f"Bearer {self._token}"},
             compression=None,
             open_timeout=OPEN_TIMEOUT_S,
-            ping_interval=PING_EVERY_S,
-            ping_timeout=PING_TIMEOUT_S,
+            ping_interval=None,  # see Pulse
             close_timeout=CLOSE_TIMEOUT_S,
             max_size=MAX_MESSAGE_BYTES,
             proxy=None,
@@ -221,8 +220,9 @@ class Link:
             self._station.outbox.backfill.acknowledge(message.until, time.monotonic())
 
     async def _send_all(self, socket: ClientConnection) -> None:
-        outbox = self._station.outbox
+        outbox, pulse = self._station.outbox, Pulse(socket)
         while True:
+            await pulse.feel(time.monotonic())
             while (message := outbox.take(time.monotonic())) is not None:
                 await _send(socket, self._worded(message))
             await outbox.wait(timeout_s=1.0)
@@ -242,6 +242,26 @@ class Link:
             log.warning("%s: no connection to %s: %s", self._name, self._url, complaint.sentence)
 
 
+class Pulse:
+    """Whether the other end lives. Felt whenever the sender is awake anyway, at least once a
+    second: a task of its own would wake this process for it."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._asked_at = time.monotonic()
+        self._answer: asyncio.Future[float] | None = None
+
+    async def feel(self, now: float) -> None:
+        """Raises Silent when a ping found no answer in time."""
+        passed_s = now - self._asked_at
+        if self._answer is not None and not self._answer.done():
+            if passed_s >= PING_TIMEOUT_S:
+                raise Silent(f"it did not answer a ping within {PING_TIMEOUT_S:g} s")
+        elif passed_s >= PING_EVERY_S:
+            self._asked_at = now
+            self._answer = asyncio.ensure_future(await self._socket.ping())
+
+
 def _explained(error: Exception) -> Complaint:
     match error:
         case InvalidStatus() if error.response.status_code in REFUSED:
@@ -251,8 +271,6 @@ def _explained(error: Exception) -> Complaint:
         case ConnectionClosed(rcvd=Close(code=code, reason=reason)):
             told = f"it closed the connection ({code}){reason and ': '}{reason}"
             return Complaint(told, heard=code not in GOING)
-        case ConnectionClosed(sent=Close(code=CloseCode.INTERNAL_ERROR)):
-            return Complaint(f"it did not answer a ping within {PING_TIMEOUT_S:g} s")
         case ConnectionClosed(sent=Close(code=code, reason=reason)):
             told = f"it does not keep to the protocol ({code}){reason and ': '}{reason}"
             return Complaint(told, heard=True)

@@ -32,6 +32,8 @@ from agents.wire.policy import AgentPolicy
 log = logging.getLogger(__name__)
 
 # A status goes out at least every five seconds: this many cover a slow console, not a replay.
+# The part of a lease by which the one on the disk may be shorter.
+KEPT_SHORTER: Final = 0.05
 NONCES_KEPT: Final = 32
 LONGEST_LEASE_S: Final = 86_400.0
 
@@ -63,7 +65,7 @@ class Orders:
         self._nonces: deque[str] = deque(maxlen=NONCES_KEPT)
         self.refusal = ""
         self.desired = self._load_desired()
-        self._lease_until = self._load_lease()
+        self._lease_until = self._kept_until = self._load_lease()
 
     @property
     def generation(self) -> int:
@@ -169,7 +171,12 @@ class Orders:
         )
 
     def _renew(self, lease_s: float, now: float) -> None:
+        """What is kept of it for the next life may end a little earlier, never later: to write each
+        renewal down would be most of what an idle node writes."""
         self._lease_until = now + lease_s
+        if 0.0 <= self._lease_until - self._kept_until < lease_s * KEPT_SHORTER:
+            return
+        self._kept_until = self._lease_until
         lease = Lease(self._boot_id, self._lease_until)
         self._state.set_fact(self._node, "lease", msgspec.msgpack.encode(lease))
 

@@ -20,6 +20,8 @@ RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/muxflow-agent
 # Where the state is must hold for the health check too, so it is said here and not by a flag.
 ENV PATH=/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
+    PYTHONMALLOC=malloc \
+    GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1 \
     MUXFLOW_AGENT_STATE_DIR=/var/lib/muxflow-agent/state \
     MUXFLOW_AGENT_CREDENTIALS=/var/lib/muxflow-agent/credentials.json
 COPY --from=packages /venv /venv

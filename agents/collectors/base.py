@@ -133,9 +133,11 @@ class Source(Protocol):
     """
 
     name: str
-    period_s: float
     max_age_s: float
     prompt: bool
+
+    @property
+    def period_s(self) -> float: ...
 
     @property
     def is_idle(self) -> bool: ...

@@ -20,6 +20,9 @@ from agents.collectors.attribution import (
 from agents.collectors.base import Finding, Findings
 from agents.collectors.nvml import Nvml, Trouble, clients
 
+PERIOD_S: Final = 1.0
+REST_PERIOD_S: Final = 2.0
+
 Jobs = Callable[[], Sequence[OfflineJob]]
 
 
@@ -33,12 +36,11 @@ class MpsClients(Protocol):
 
 
 class ProcessSource:
-    """Once a second; it names processes by the pids that this agent sees, so the agent must run
-    in the host's pid namespace."""
+    """It names processes by the pids that this agent sees, so the agent must run in the host's pid
+    namespace."""
 
     name = "processes"
-    period_s = 1.0
-    max_age_s = 3.0
+    max_age_s = 4.0
     prompt = False
     is_idle = False
 
@@ -53,6 +55,11 @@ class ProcessSource:
         self._nvml, self._jobs, self._mps = nvml, jobs, mps
         self._lookup, self._workloads = lookup, workloads
         self._before: dict[str, _Seen] = {}
+
+    @property
+    def period_s(self) -> float:
+        """Seldom while no job of ours runs: nobody is to be kept from anybody then."""
+        return PERIOD_S if self._jobs() else REST_PERIOD_S
 
     def look(self, now: float) -> Findings:
         jobs = tuple(self._jobs())

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 # What waits to be done for a daemon that hangs; more than that is not worth keeping.
 MAX_ERRANDS: Final = 64
+# The state of a server whose logs are quiet is asked for so often, its name at each turn.
+ALL_EVERY_S: Final = 60.0
 
 
 class Watch:
@@ -40,6 +42,7 @@ class Watch:
         self.control = control
         self._logs = (Tail(control.place.control_log), Tail(control.place.server_log))
         self.snapshot = Snapshot(at=float("-inf"))
+        self._all_asked_at = float("-inf")
         # A log grew faster than it is read.
         self.has_more = False
 
@@ -49,7 +52,7 @@ class Watch:
         account = self._told(self.snapshot.account)
         if health.is_worth_asking(self.snapshot, account, now):
             # What the daemon finds only when it is asked, its logs tell afterwards.
-            asked = self._ask(account, now)
+            asked = self._unchanged(account, now) or self._ask(account, now)
             self.snapshot = replace(asked, account=self._told(asked.account))
         elif account is not self.snapshot.account:
             self.snapshot = replace(self.snapshot, account=account)
@@ -75,7 +78,23 @@ class Watch:
         for each in self._logs:
             each.close()
 
+    def _unchanged(self, account: Account, now: float) -> Snapshot | None:
+        """The last answers, when the daemon lives, has the same server and its logs, which are
+        read, told nothing since: one question instead of three. None: all are to be asked."""
+        last = self.snapshot
+        if not last.open or not account.changes or account.changes != last.asked_changes:
+            return None
+        if now - self._all_asked_at >= ALL_EVERY_S:
+            return None
+        try:
+            servers = self.control.ask(self.control.dialect.servers())
+        except (ControlFailed, BadAnswer):
+            return None
+        is_same = tuple(servers) == (() if last.server_pid is None else (last.server_pid,))
+        return replace(last, at=now, account=account) if is_same else None
+
     def _ask(self, account: Account, now: float) -> Snapshot:
+        self._all_asked_at = now
         try:
             try:
                 statuses, clients = self._answers()

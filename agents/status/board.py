@@ -19,6 +19,8 @@ from agents.wire.version import VERSION
 log = logging.getLogger(__name__)
 
 PERIOD_S: Final = 2.0
+# While no job is on any of the nodes.
+REST_PERIOD_S: Final = 10.0
 # A fleet of thousands of simulated GPUs has better things to do than to describe them all.
 GPUS_PER_SECOND: Final = 20
 
@@ -45,8 +47,13 @@ class Board:
     def snapshot(self, now: float, wall: float) -> Snapshot:
         nodes = self.nodes(now, wall)
         gpus = sum(len(node.gpus) for node in nodes)
-        period_s = max(PERIOD_S, gpus / GPUS_PER_SECOND)
+        period_s = max(self._least_period_s(), gpus / GPUS_PER_SECOND)
         return Snapshot(VERSION, os.getpid(), wall, period_s, self._started_at, nodes)
+
+    def _least_period_s(self) -> float:
+        agents = (berth.agent for berth in self._berths.values())
+        at_rest = all(agent is None or agent.may_rest for agent in agents)
+        return REST_PERIOD_S if at_rest else PERIOD_S
 
     def nodes(self, now: float, wall: float) -> tuple[NodeView, ...]:
         """Those that are up."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -81,7 +82,7 @@ class SimulatedMachine(Runner):
             *("--state-dir", str(self.folder / "state"), "--mps-dir", str(self.folder / "mps")),
             *options,
         ]
-        variables = self._environment(False, None, None, self.variables)
+        variables = self._environment(False, None, None, self.variables) | unit_environment()
         variables["PATH"] = f"{self.folder}:{variables['PATH']}"
         agent = subprocess.Popen(command, cwd=ROOT, env=variables, text=True)
         self.started.append(agent)
@@ -109,6 +110,13 @@ class SimulatedMachine(Runner):
         nowhere = ("--mps-dir", str(self.folder / "mps"))
         ran = self.run([*command, *nowhere], preload=False, env=self.variables)
         return tuple(gpu["uuid"] for gpu in json.loads(ran.stdout)["gpus"])
+
+
+def unit_environment() -> dict[str, str]:
+    """What the agent's own unit gives it."""
+    unit_file = (ROOT / "deploy" / "muxflow-agent.service").read_text()
+    lines = re.findall(r"^Environment=(.*)$", unit_file, re.MULTILINE)
+    return dict(pair.split("=", 1) for line in lines for pair in line.split())
 
 
 def processes(block: ControlBlock) -> list[Process]:

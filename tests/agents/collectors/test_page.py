@@ -9,7 +9,7 @@ import pytest
 from agents.collectors.dcgm import FIELDS, DmonSource, ExporterSource
 from agents.collectors.gpm import METRICS, GpmSource
 from agents.collectors.nvml import PcieSource, SignalSource
-from agents.collectors.processes import ProcessSource
+from agents.collectors.processes import PERIOD_S, REST_PERIOD_S, ProcessSource
 from agents.collectors.services import ServiceSource
 from agents.collectors.xcuda import XcudaSource
 from agents.wire.names import UNITS, Signal
@@ -47,5 +47,8 @@ def test_every_signal_has_its_row_with_its_unit_and_sources(signal):
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 def test_every_source_has_its_row_with_its_times(source):
     _, asked, counts, _ = ROWS[source.name]
-    assert asked == (f"{source.period_s:g} s" if source.period_s else "each sample")
+    if source is ProcessSource:
+        assert asked == f"{PERIOD_S:g} s; without jobs {REST_PERIOD_S:g} s"
+    else:
+        assert asked == (f"{source.period_s:g} s" if source.period_s else "each sample")
     assert counts == f"{source.max_age_s:g} s"
