@@ -1,7 +1,8 @@
 """Where browsers connect: the live map as binary frames, a summary and events as JSON.
 
-Sent: a snapshot, then a delta a second (`frames.py`); {"type": "summary", …} once a second;
-{"type": "event", "op": …} when something was changed. Received: "snapshot", after a gap.
+Sent: {"type": "summary", …} once a second; {"type": "event", "op": …} when something was changed;
+and to a tab that watches the map a snapshot, then a delta a second (`frames.py`). Received: what
+the tab watches, and the wish for a snapshot after a gap (`watch.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from django.contrib.auth import get_user
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest
 
+from console.accounts.models import User
+from console.telemetry import watch
 from console.telemetry.hub import hub
 from console.telemetry.seat import Seat
+from console.telemetry.sight import sight
 
 SIGN_IN: Final = 4401
 # So long an open page goes on after a sign-out elsewhere, or after its person was locked out.
@@ -41,12 +45,14 @@ class BrowserFeed(AsyncWebsocketConsumer):  # type: ignore[misc]
         await getattr(self, get_handler_name(message))(message)
 
     async def connect(self) -> None:
-        await self.accept()
         user = self.scope.get("user")
         if user is None or not user.is_authenticated:
+            await self.accept()
             await self.close(SIGN_IN)
             return
         hub.start()
+        self._seat.pools = await hub.in_thread(sight, user)
+        await self.accept()
         hub.audience.join(self._seat)
         self._pump = asyncio.create_task(self._send_all())
 
@@ -57,36 +63,48 @@ class BrowserFeed(AsyncWebsocketConsumer):  # type: ignore[misc]
             await asyncio.gather(self._pump, return_exceptions=True)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        if text_data == "snapshot":
+        try:
+            wish = watch.read(text_data or "")
+        except ValueError as error:
+            hub.refused.add("browser: unknown message", "a browser", error)
+            return
+        if wish is None:
             self._seat.start_over()
         else:
-            hub.refused.add("browser: unknown message", "a browser")
+            self._seat.turn_to(*wish)
 
     async def _send_all(self) -> None:
         with suppress(OSError):  # the tab was closed while we sent; disconnect() follows
             while await self._may_watch():
-                for message in await self._seat.take():
+                await self._seat.wait()
+                for message in self._seat.take(hub.audience, time.monotonic()):
                     await self._send_one(message)
             await self.close(SIGN_IN)
 
     async def _may_watch(self) -> bool:
-        """Asked of the database now and then; while it does not answer, nothing changes."""
+        """Asked of the database now and then, with what may be seen; while it does not answer,
+        nothing changes."""
         if time.monotonic() - self._looked_at < LOOK_AGAIN_S:
             return True
         self._looked_at = time.monotonic()
         with suppress(OperationalError, InterfaceError):
-            return await hub.in_thread(_is_signed_in, self.scope["session"].session_key)
+            user = await hub.in_thread(_who, self.scope["session"].session_key)
+            if user is None:
+                return False
+            self._seat.pools = await hub.in_thread(sight, user)
         return True
 
     async def _send_one(self, message: str | bytes) -> None:
+        hub.audience.bytes_total += len(message)
         if isinstance(message, bytes):
             await self.send(bytes_data=message)
         else:
             await self.send(text_data=message)
 
 
-def _is_signed_in(session_key: str) -> bool:
-    """Whether a request with this session would be somebody's, by Django's own rules."""
+def _who(session_key: str) -> User | None:
+    """Whose request one with this session would be, by Django's own rules; None: nobody's."""
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
-    return get_user(request).is_authenticated
+    user = get_user(request)
+    return user if isinstance(user, User) else None

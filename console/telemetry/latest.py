@@ -117,6 +117,17 @@ def no_facts() -> Facts:
     return Facts(ids, none, none, none, pool, service, no_flags, no_flags, no_flags, no_flags)
 
 
+@dataclass(frozen=True)
+class Layout:
+    """`document` is the body of /live/layout.json. Its `epoch` is a checksum of its content, so
+    that all web processes, without talking to each other, give the same fleet the same number."""
+
+    epoch: int
+    facts: Facts
+    document: bytes
+    found: object = field(default=None, repr=False)  # the rows that it was made of
+
+
 @dataclass
 class Grid:
     """The last sample of each GPU of `facts`: when (Unix s, 0: never), its state, its values, and
@@ -167,6 +178,14 @@ class Grid:
             getattr(fresh, name)[rows[here]] = getattr(self, name)[here]
         return fresh
 
+    def part(self, rows: Rows) -> Grid:
+        """These rows alone, with their facts."""
+        facts = Facts(**{name: column[rows] for name, column in vars(self.facts).items()})
+        fresh = Grid(facts)
+        for name in ("at", "state", "values", "worst", "local"):
+            setattr(fresh, name, getattr(self, name)[rows])
+        return fresh
+
     def column(self, name: str) -> Floats:
         return self.values[:, COLUMN[name]]
 
@@ -189,7 +208,7 @@ def looks(grid: Grid, now: float) -> Bytes:
 def cells(grid: Grid, now: float) -> Bytes:
     """uint8 [GPUs, 12]: what browsers draw. Values that are no longer live stay, as last known."""
     facts = grid.facts
-    out = np.empty((len(facts.ids), len(Field)), np.uint8)
+    out = np.empty((len(Field), len(facts.ids)), np.uint8).T  # each column in one piece
     out[:, Field.LOOK] = looks(grid, now)
     out[:, Field.STATE] = grid.state
     out[:, Field.SM_ACTIVITY] = quantise(grid.column(Signal.SM_ACTIVITY), 0.5)
@@ -241,11 +260,6 @@ def _flags(grid: Grid) -> Bytes:
     for bit, holds in bits:
         out[holds] |= np.uint8(bit)
     return out
-
-
-def changed(before: Bytes, after: Bytes) -> Rows:
-    """The rows that differ. Both grids must hold the same GPUs."""
-    return np.flatnonzero((before != after).any(axis=1))
 
 
 @dataclass(frozen=True)

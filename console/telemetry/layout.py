@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -13,20 +13,10 @@ import numpy as np
 from agents.wire.names import SharingMode
 from console.inventory.models import Gpu, Node
 from console.telemetry.latest import Facts, Floats, no_facts
+from console.telemetry.latest import Layout as Layout
 from console.workloads.models import OnlineInstance
 
 _NONE: Final = -1
-
-
-@dataclass(frozen=True)
-class Layout:
-    """`document` is the body of /live/layout.json. Its `epoch` is a checksum of its content, so
-    that all web processes, without talking to each other, give the same fleet the same number."""
-
-    epoch: int
-    facts: Facts
-    document: bytes
-    found: object = field(default=None, repr=False)  # the rows that it was made of
 
 
 @dataclass(frozen=True)

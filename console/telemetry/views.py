@@ -13,11 +13,11 @@ from django.views.decorators.http import condition, require_safe
 from console.accounts.access import SreRequest, allowed, missing
 from console.accounts.models import Role
 from console.inventory.models import Gpu
-from console.telemetry import charts, layout, passport, timeline
+from console.telemetry import charts, layout, passport, timeline, view
 from console.telemetry.hub import hub
-from console.telemetry.layout import Layout
 from console.telemetry.passport import Passport
 from console.telemetry.scales import Scale
+from console.telemetry.sight import sight
 
 GROUPS: Final = (
     ("pool", "Pool"),
@@ -57,13 +57,11 @@ def _one_of(value: str | None, options: tuple[tuple[str, str], ...]) -> str:
     return value if value in dict(options) and value is not None else options[0][0]
 
 
-def _present_layout() -> Layout:
-    return hub.layout if hub.layout.epoch else layout.load()
-
-
 def _layout_tag(request: SreRequest) -> str:
-    request.layout = _present_layout()  # type: ignore[attr-defined]
-    return f'"{request.layout.epoch:08x}"'  # type: ignore[attr-defined]
+    pools = sight(request.user)
+    seen = hub.audience.view(pools) if hub.layout.epoch else view.view(layout.load(), pools)
+    request.layout = seen  # type: ignore[attr-defined]
+    return f'"{seen.epoch:08x}"'
 
 
 @require_safe

@@ -10,7 +10,7 @@ const ASK_EVERY_MS = 900, REFRESH_AFTER_MS = 250, STEP_S = 30, GIB = 2 ** 30;
 export async function mount(page) {
   const known = JSON.parse(page.querySelector("#gpu-data").textContent);
   const gpu = new GpuPage(page, known);
-  document.addEventListener("mf:cells", () => gpu.ask());
+  document.addEventListener("mf:summary", () => gpu.ask());
   document.addEventListener("mf:event", ({ detail }) => gpu.onEvent(detail));
   await gpu.readSeries();
 }

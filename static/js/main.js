@@ -1,6 +1,7 @@
 // The one entry: starts the shell, then the module that each element names (<div data-module="overview">).
 import * as age from "./age.js";
 import * as dialog from "./dialog.js";
+import * as feedFoot from "./feed_foot.js";
 import * as keys from "./keys.js";
 import * as liveValues from "./live_values.js";
 import * as menu from "./menu.js";
@@ -8,7 +9,7 @@ import * as socket from "./socket.js";
 import * as themeChoice from "./theme_choice.js";
 import * as toasts from "./toasts.js";
 
-for (const part of [age, toasts, keys, menu, dialog, themeChoice, liveValues, socket]) part.start();
+for (const part of [age, toasts, keys, menu, dialog, themeChoice, liveValues, feedFoot, socket]) part.start();
 
 const mounted = new WeakSet();
 

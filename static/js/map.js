@@ -1,19 +1,22 @@
 // The Map page: the controls, the address that holds the view, and the three pictures of it: map, legend, table.
-import { el, state as stateWord } from "./kit.js";
-import { FILLS, looksOf, rampAt } from "./heatmap/colour.js";
+import { FILLS, lookOf } from "./heatmap/colour.js";
 import { Card } from "./heatmap/card.js";
-import { Heat, drawCell, inks } from "./heatmap/draw.js";
-import { haystack, matches } from "./heatmap/layout.js";
+import { Heat } from "./heatmap/draw.js";
+import { NodeNames, group, haystack, matches } from "./heatmap/layout.js";
+import { Legend, brushOf, brushText } from "./heatmap/legend.js";
+import { Pointing } from "./heatmap/pointing.js";
 import { Table } from "./heatmap/table.js";
 import { GPU_LOOKS } from "./glyphs.js";
 import { isCommand } from "./keys.js";
-import { store } from "./socket.js";
-import { FLAG, IDLE, LOOK, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "./wire.js";
+import { store, watch } from "./socket.js";
+import { stateOf } from "./store.js";
+import { FLAG, LOOKS, OK, STALE, UNREACHABLE, ZERO } from "./wire.js";
 
-const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-const MARKED = ["UNHEALTHY", "GUARDED", "OVERLIMIT", "COOLDOWN", "DISABLED", "QUARANTINED"];
-const OFF_SCALE = [[IDLE, "Idle, no process"], [STALE, "Stale > 5 s"], [UNREACHABLE, "Unreachable"], [UNSUPPORTED, "Unsupported"]];
-const REGROUP_MS = 5_000;
+const REGROUP_MS = 5_000, SETTLED_MS = 250;
+const LEGIBLE_PX = 5; // a fleet whose cells would be smaller is first shown by its nodes
+const CLOSE_PX = 30; // cells after a step from a node to its GPUs
+const SMALL_FLEET = 2_000; // GPUs: all are watched wherever one looks
+const BY_NODES = ["pool", "rack"]; // groups that keep nodes whole
 
 /** Starts on the page's <div data-module="map">. */
 export async function mount(page) {
@@ -24,37 +27,51 @@ export async function mount(page) {
 class MapPage {
   constructor(page) {
     const find = (name) => page.querySelector(`[data-part="${name}"]`);
-    Object.assign(this, { page, form: find("controls"), canvas: find("map"), box: find("box"), legend: find("legend"), total: find("total"), empty: find("empty") });
+    Object.assign(this, { page, find, form: find("controls"), canvas: find("map"), total: find("total"), empty: find("empty"), zoomWord: find("zoom") });
     const phone = innerWidth <= 760;
-    this.heat = new Heat(this.canvas, store, { hug: true, columns: phone ? 1 : 4, pad: phone ? 12 : 16, least: phone ? 13 : 5, height: () => Math.max(phone ? 420 : 560, innerHeight - this.canvas.getBoundingClientRect().top - scrollY - 18) });
+    this.heat = new Heat(this.canvas, { hug: true, columns: phone ? 1 : 4, pad: phone ? 12 : 16, least: 3, height: () => Math.max(phone ? 420 : 560, innerHeight - this.canvas.getBoundingClientRect().top - scrollY - 50) });
     this.card = new Card(find("tip"), this.heat, store);
-    this.table = new Table(find("table"), store);
+    this.table = new Table(find("table"), store, () => this.watch());
+    this.legend = new Legend(find("legend"), (brush, chosen) => this.brush(brush, chosen));
+    this.level = null; // "nodes" or "gpus", until the first fleet is known neither
     this.regroupedAt = 0;
   }
 
   start() {
     this.readAddress();
-    document.addEventListener("mf:cells", ({ detail }) => (detail.layout || !this.seen ? this.rebuild() : this.refresh(detail.changed)));
+    document.addEventListener("mf:cells", ({ detail }) => this.onCells(detail));
     document.addEventListener("mf:theme", () => this.seen && this.drawLegend());
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.form.addEventListener("input", () => { this.readControls(); this.writeAddress(); this.rebuild(); });
     this.page.querySelectorAll("[data-view]").forEach((button) => button.addEventListener("click", (event) => { event.preventDefault(); this.setView(button.dataset.view); }));
-    this.canvas.addEventListener("pointermove", (event) => this.onPointer(event));
-    this.canvas.addEventListener("pointerleave", () => this.focus(this.pinned ?? null));
-    this.canvas.addEventListener("click", (event) => this.onClick(event));
-    this.canvas.addEventListener("keydown", (event) => this.onKey(event));
-    this.canvas.addEventListener("blur", () => this.focus(null));
+    this.page.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => this.step(Number(button.dataset.zoom))));
+    new Pointing(this.canvas, this);
     document.addEventListener("keydown", (event) => { if (event.key === "t" && isCommand(event) && !document.querySelector("dialog[open]")) this.setView(this.view === "table" ? "map" : "table"); });
-    addEventListener("resize", () => this.view === "map" && this.heat.show({}));
-    if (store.layout.count) this.rebuild();
+    addEventListener("resize", () => this.view === "map" && this.seen && this.rebuild());
+    this.rebuild();
+  }
+
+  onCells({ layout, detail, changed }) {
+    if (layout || !this.seen) return this.rebuild();
+    if (detail !== this.detail) return;
+    const { watch: seen } = store[detail];
+    if (seen !== this.watched) { this.watched = seen; this.onWatched(); }
+    this.refresh(changed);
+  }
+
+  /** What was asked for has come: orders that follow it can be made. */
+  onWatched() {
+    if (this.view === "table" && this.table.field !== undefined) this.table.show(this.rows);
   }
 
   // ---- the view: controls and address ----
 
   readAddress() {
-    const asked = new URLSearchParams(location.search);
+    const asked = new URLSearchParams(location.search), zoom = asked.get("zoom");
     for (const name of ["group", "fill", "q"]) if (asked.has(name)) this.form.elements[name].value = asked.get(name);
-    this.asked = { gpu: Number(asked.get("gpu")) || null, from: asked.get("from"), to: asked.get("to") };
+    this.asked = { gpu: Number(asked.get("gpu")) || null, node: asked.get("node"), from: asked.get("from"), to: asked.get("to"), zoom: Number(zoom) || 1, at: (asked.get("at") ?? "").split(",").map(Number) };
+    this.level = zoom === "nodes" ? "nodes" : zoom ? "gpus" : null;
+    this.chosen = brushOf(asked.get("mark"));
     this.view = asked.get("view") === "table" ? "table" : "map";
     this.readControls();
     this.setRange(this.asked);
@@ -62,8 +79,8 @@ class MapPage {
   }
 
   readControls() {
-    const { group, fill, q, from, to } = this.form.elements, before = this.fillName;
-    Object.assign(this, { by: group.value, fillName: fill.value, fill: FILLS[fill.value], query: q.value.trim() });
+    const { group: by, fill, q, from, to } = this.form.elements, before = this.fillName;
+    Object.assign(this, { by: by.value, fillName: fill.value, fill: FILLS[fill.value], query: q.value.trim() });
     if (before && before !== this.fillName) this.setRange({});
     this.range = this.fill.ramp ? { from: number(from.value, this.fill.from), to: number(to.value, this.fill.to) } : undefined;
   }
@@ -76,10 +93,11 @@ class MapPage {
     low.closest(".field").hidden = !fill.ramp || this.view === "table";
     this.form.querySelector("[data-part=unit]").textContent = fill.unit ?? "";
     this.range = fill.ramp ? { from: number(low.value, fill.from), to: number(high.value, fill.to) } : undefined;
+    if (this.chosen?.kind === "range" && !this.asked) this.chosen = null;
   }
 
   writeAddress() {
-    const address = new URL(location.href), { fill, range } = this;
+    const address = new URL(location.href), { fill, range, heat } = this, { camera } = heat;
     const put = (name, value, usual) => (value === usual || value == null || value === "" ? address.searchParams.delete(name) : address.searchParams.set(name, value));
     put("group", this.by, "pool");
     put("fill", this.fillName, "headroom");
@@ -87,7 +105,13 @@ class MapPage {
     put("view", this.view, "map");
     put("from", range?.from, fill.from);
     put("to", range?.to, fill.to);
-    put("gpu", this.pinned == null ? null : store.layout.id(this.pinned), null);
+    put("mark", brushText(this.chosen), null);
+    if (!this.seen) return history.replaceState(history.state, "", address);
+    put("gpu", this.pinned == null || this.detail !== "gpus" ? null : store.layout.id(this.pinned), null);
+    put("node", this.pinned == null || this.detail !== "nodes" ? null : this.nodes.node(this.pinned), null);
+    const zoom = this.level === "nodes" ? "nodes" : camera.zoom > 1 ? camera.zoom.toFixed(2) : "1";
+    put("zoom", zoom, this.usualLevel() === "nodes" ? "nodes" : "1");
+    put("at", camera.isWhole ? null : camera.centre.map((share) => share.toFixed(3)).join(","), null);
     history.replaceState(history.state, "", address);
   }
 
@@ -101,137 +125,234 @@ class MapPage {
     if (this.seen) this.rebuild();
   }
 
+  // ---- what is watched, and how near ----
+
+  get detail() { return this.view === "map" && this.level === "nodes" && this.canShowNodes ? "nodes" : "gpus"; }
+  get canShowNodes() { return BY_NODES.includes(this.by) && !this.query; }
+
+  /** A fleet whose GPUs would be specks is shown by its nodes first. */
+  usualLevel() {
+    if (!this.canShowNodes || !this.canvas.clientWidth) return "gpus";
+    const room = this.canvas.clientWidth * this.heat.options.height();
+    return Math.sqrt((room * 0.75) / Math.max(1, store.layout.count)) < LEGIBLE_PX ? "nodes" : "gpus";
+  }
+
+  /** Tells the feed what is drawn: of a large fleet the part that is seen. */
+  watch() {
+    clearTimeout(this.watchTimer);
+    if (!this.seen) return;
+    const fields = this.fill.field === undefined ? [] : [this.fill.field];
+    if (this.view === "table") return watch({ detail: "gpus", fields: this.table.field === undefined ? [] : [this.table.field], rows: this.query ? this.rows : null, closer: this.table.visible });
+    if (this.detail === "nodes") return watch({ detail: "nodes", fields });
+    const all = !this.query && (this.heat.camera.isWhole || store.layout.count <= SMALL_FLEET);
+    watch({ detail: "gpus", fields, rows: all ? null : this.heat.camera.isWhole ? this.rows : this.heat.rowsNear() });
+  }
+
+  /** Moved or zoomed: the address and the feed follow once it is quiet. */
+  moved() {
+    clearTimeout(this.watchTimer);
+    this.watchTimer = setTimeout(() => { this.watch(); this.writeAddress(); }, SETTLED_MS);
+    this.canvas.style.touchAction = this.heat.camera.isWhole ? "pan-y" : "none";
+    if (this.card.row !== null) this.focus(this.heat.focus);
+    this.tellZoom();
+  }
+
+  tellZoom() {
+    const { camera } = this.heat;
+    this.zoomWord.textContent = this.level === "nodes" && this.canShowNodes ? "Nodes" : camera.zoom > 1.005 ? `${camera.zoom.toFixed(1)}×` : "GPUs";
+    const out = this.page.querySelector('[data-zoom="-1"]'), into = this.page.querySelector('[data-zoom="1"]');
+    out.disabled = this.detail === "nodes" || (camera.zoom <= 1 && !this.canShowNodes);
+    into.disabled = this.detail === "gpus" && camera.zoom >= camera.world.closest - 0.01;
+  }
+
+  /** One step nearer (1) or farther (-1): pool and node, GPUs, then larger ones. */
+  step(direction, px, py) {
+    const { camera } = this.heat;
+    if (this.detail === "nodes") return direction > 0 && this.setLevel("gpus");
+    if (direction < 0 && camera.zoom <= 1.005) return this.canShowNodes && this.setLevel("nodes");
+    camera.step(direction, px, py);
+    this.heat.zoomTo(camera.zoom, px, py);
+    this.moved();
+  }
+
+  /** By a factor around a point; out of the whole map to its nodes. Answers whether anything changed. */
+  zoomBy(factor, px, py) {
+    const { camera } = this.heat, before = camera.zoom;
+    if (this.detail === "nodes" || (factor < 1 && before <= 1.005)) {
+      if (this.detail === "nodes" ? factor <= 1 : !this.canShowNodes) return false;
+      this.setLevel(this.detail === "nodes" ? "gpus" : "nodes");
+      return true;
+    }
+    this.heat.zoomTo(before * factor, px, py);
+    this.moved();
+    return camera.zoom !== before;
+  }
+
+  pan(dx, dy) {
+    this.heat.pan(dx, dy);
+    this.moved();
+  }
+
+  setLevel(level) {
+    this.level = level;
+    this.heat.camera.zoom = 1;
+    this.pin(null);
+    this.rebuild();
+    this.writeAddress();
+  }
+
   // ---- drawing ----
 
   /** Which rows are shown may have changed: lay out, draw, count again. */
   rebuild() {
     const { layout } = store;
+    if (!layout.epoch) return watch({ detail: "gpus", fields: this.fill.field === undefined ? [] : [this.fill.field] }); // which also tells of the fleet
     this.seen = true;
     this.regroupedAt = performance.now();
+    this.level ??= this.usualLevel();
     const all = [...Array(layout.count).keys()];
     this.rows = this.query ? all.filter((row) => matches(haystack(layout, row, GPU_LOOKS[store.state(row)].word), this.query)) : all;
     this.empty.hidden = this.rows.length > 0;
     this.empty.querySelector("[data-part=why]").textContent = layout.count ? `No GPU matches “${this.query}”.` : "No node has joined yet.";
-    if (this.view === "map") this.heat.show({ rows: this.rows, by: this.by, fill: this.fill, range: this.range });
+    if (this.view === "map") this.showMap();
     else this.table.show(this.rows, this.fillName);
-    if (this.asked.gpu && layout.rowOf.has(this.asked.gpu)) { this.pin(layout.rowOf.get(this.asked.gpu)); this.asked.gpu = null; }
+    this.watch();
     this.drawLegend();
+    this.count();
+    this.recall();
+  }
+
+  showMap() {
+    const { layout } = store, { by, fill, range } = this;
+    this.nodes = this.nodes?.layout === layout ? this.nodes : new NodeNames(layout);
+    const isNodes = this.detail === "nodes", names = isNodes ? this.nodes : layout, rows = isNodes ? [...Array(layout.nodeCount).keys()] : this.rows;
+    this.heat.options.tileNames = !isNodes;
+    const groups = group(names, rows, by, (row) => GPU_LOOKS[store.state(row)].word);
+    this.heat.show({ rows: store[this.detail], groups, fill, range, stateOfImport: (row) => !layout.hasAgent(row) });
+    this.canvas.style.touchAction = this.heat.camera.isWhole ? "pan-y" : "none";
+    this.tellZoom();
+  }
+
+  /** The focus and the place that the address asked for, once there is a fleet. */
+  recall() {
+    const { asked } = this, { layout } = store;
+    if (!asked || this.view !== "map" || !layout.count) return;
+    this.asked = null;
+    if (this.chosen) this.brush(this.chosen, true);
+    if (asked.zoom > 1) { this.heat.camera.lookAt(asked.zoom, asked.at.length === 2 ? asked.at : [0.5, 0.5]); this.heat.zoomTo(this.heat.camera.zoom); }
+    const row = this.detail === "nodes" ? layout.document.nodes.name.indexOf(asked.node) : layout.rowOf.get(asked.gpu) ?? -1;
+    if (row >= 0) this.pin(row);
+    this.moved();
   }
 
   /** Values changed. Groups by state and filters by state follow every few seconds: cells must not jump while one looks. */
   refresh(changed) {
     const follows = this.by === "state" || this.query;
-    if (follows && performance.now() - this.regroupedAt > REGROUP_MS && !this.card.row) return this.rebuild();
-    if (this.view === "map") this.heat.update(changed);
+    if (follows && performance.now() - this.regroupedAt > REGROUP_MS && this.card.row === null) return this.rebuild();
+    if (this.view === "map") { this.heat.update(changed); this.legend.count(this.heat.tally); }
     else this.table.update(changed);
     this.card.refresh();
-    this.count();
   }
 
   drawLegend() {
-    const k = inks(), { fill } = this, unit = fill.unit ?? "";
-    this.counters = [];
-    const counted = (node, holds) => { const count = el("span", { class: "qq tn" }); this.counters.push([count, holds]); node.append(" ", count); return node; };
-    const live = (row) => ![STALE, UNREACHABLE, UNSUPPORTED].includes(store.byte(row, LOOK));
-    const scale = el("span", { class: "grp" }, el("b", {}, fill.short ?? fill.word));
-    if (fill.ramp) {
-      const ground = palette0(fill, k.theme);
-      scale.append(counted(item(swatch(ZERO, ground, k), "Zero, measured"), (row) => looksOf(store.cells, row, fill).look === ZERO));
-      scale.append(el("span", { class: "it tn" }, `${this.range.from} ${unit}`, ramp(fill, k.theme), `${this.range.to} ${unit}`));
-    } else scale.append(...Object.keys(GPU_LOOKS).filter((name) => name !== "NO_DATA").map((name) => counted(item(null, stateWord(name)), (row) => store.state(row) === name)));
-    const off = el("span", { class: "grp" }, el("b", {}, "Off the scale"), ...OFF_SCALE.filter(([look]) => fill.ramp || look !== IDLE).map(([look, word]) => counted(item(swatch(look, rampColour(fill, k.theme, 0.6), k), word), (row) => store.byte(row, LOOK) === look)));
-    const marks = el("span", { class: "grp" }, el("b", {}, "State marks"), ...MARKED.map((name) => counted(item(null, stateWord(name)), (row) => live(row) && store.state(row) === name)),
-      counted(item(notch(k), "Offline guest"), (row) => live(row) && store.has(row, FLAG.OFFLINE)));
-    this.legend.replaceChildren(scale, off, el("span", { class: "cut" }), ...(fill.ramp ? [marks] : []), el("span", { class: "grow" }), el("span", { class: "qq xs hide-p" }, "A header counts busy, overloaded and silent GPUs"));
-    this.count();
+    if (this.view !== "map") return;
+    this.legend.show(this.fill, this.range, this.chosen);
+    this.legend.count(this.heat.tally);
   }
 
   count() {
-    for (const [node, holds] of this.counters ?? []) {
-      let count = 0;
-      for (const row of this.rows) if (holds(row)) count += 1;
-      node.textContent = count.toLocaleString("en");
-      node.parentElement.classList.toggle("nil", !count);
-    }
-    const nodes = new Set(this.rows.map((row) => store.layout.node(row))).size, pools = new Set(this.rows.map((row) => store.layout.pool(row))).size;
-    const many = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
-    this.total.replaceChildren(el("b", {}, this.rows.length.toLocaleString("en")), ` GPU${this.rows.length === 1 ? "" : "s"}, ${many(nodes, "node")}, ${many(pools, "pool")}`);
+    const nodes = new Set(this.rows.map((row) => store.layout.nodeOf[row])), pools = new Set([...nodes].map((node) => store.layout.document.nodes.pool[node]));
+    const many = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`, lead = document.createElement("b");
+    lead.textContent = this.rows.length.toLocaleString("en");
+    this.total.replaceChildren(lead, ` GPU${this.rows.length === 1 ? "" : "s"}, ${many(nodes.size, "node")}, ${many(pools.size, "pool")}`);
+  }
+
+  /** Cells outside of a part of the legend fade; `chosen` says that the choice stays. */
+  brush(brush, chosen) {
+    if (chosen && brush !== this.chosen) { this.chosen = brush; this.writeAddress(); }
+    this.heat.brushBy(brush && this.holds(brush));
+  }
+
+  holds({ kind, name, from, to }) {
+    const { fill } = this, rows = store[this.detail], isLive = (row) => ![STALE, UNREACHABLE].includes(rows.byte(row, 0));
+    const state = this.detail === "gpus" ? (row) => store.state(row) : (row) => stateOf(rows, row), look = LOOKS.indexOf(name);
+    if (kind === "state") return (row) => state(row) === name;
+    if (kind === "guests") return (row) => isLive(row) && rows.has(row, FLAG.OFFLINE);
+    if (kind === "look") return (row) => lookOf(rows, row, fill) === look;
+    return (row) => [OK, ZERO].includes(lookOf(rows, row, fill)) && rows.value(row, fill.field) >= from && rows.value(row, fill.field) <= to;
   }
 
   // ---- pointing ----
 
-  onPointer({ clientX, clientY }) {
-    const box = this.canvas.getBoundingClientRect(), row = this.heat.picker.at(clientX - box.left, clientY - box.top);
+  hover(px, py) {
+    const row = this.heat.at(px, py);
     this.canvas.classList.toggle("over", row !== null);
     if (row !== null && row !== this.heat.focus) this.focus(row);
   }
 
-  onClick({ clientX, clientY }) {
-    const box = this.canvas.getBoundingClientRect(), row = this.heat.picker.at(clientX - box.left, clientY - box.top);
+  unhover() { this.focus(this.pinned ?? null); }
+
+  press(px, py) {
+    const row = this.heat.at(px, py);
     if (row !== null) this.open(row);
   }
 
-  onKey(event) {
-    const step = ARROWS[event.key], { picker, focus } = this.heat;
-    if (step) this.pin(picker.step(focus, ...step));
-    else if (event.key === "Home") this.pin(picker.first());
-    else if (event.key === "End") this.pin(picker.last());
-    else if (event.key === "Enter" && focus !== null) this.open(focus);
-    else if (event.key === "Escape") this.pin(null);
-    else return;
-    event.preventDefault();
+  /** A key that the map knows; answers whether it did. */
+  key(name, shift) {
+    const arrow = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[name], { picker, focus } = this.heat;
+    if (arrow && shift) this.pan(arrow[0] * this.heat.width * 0.2, arrow[1] * this.heat.height * 0.2);
+    else if (arrow) this.pin(picker.step(focus, ...arrow));
+    else if (name === "Home") this.pin(picker.first());
+    else if (name === "End") this.pin(picker.last());
+    else if (name === "Enter" && focus !== null) this.open(focus);
+    else if (name === "Escape") this.pin(null);
+    else if (name === "+" || name === "=") this.step(1, ...this.middle());
+    else if (name === "-") this.step(-1, ...this.middle());
+    else if (name === "0") { this.heat.zoomTo(1); this.moved(); }
+    else return false;
+    return true;
+  }
+
+  /** Where keys zoom to: the focus, else the middle of the window. */
+  middle() {
+    const { focus, placed } = this.heat;
+    if (focus === null || Number.isNaN(placed.x[focus] ?? NaN)) return [this.heat.width / 2, this.heat.height / 2];
+    const { x, y } = this.heat.box(focus);
+    return [x, y];
   }
 
   /** Focus that stays and stands in the address. */
   pin(row) {
     this.pinned = row;
+    this.heat.reveal(row);
     this.focus(row);
-    this.writeAddress();
+    this.moved();
   }
 
   focus(row) {
     this.heat.focusOn(row);
-    if (row === null || this.view !== "map" || Number.isNaN(this.heat.placed.x[row])) this.card.hide();
-    else this.card.show(row);
+    if (row === null || this.view !== "map" || Number.isNaN(this.heat.placed.x[row] ?? NaN)) return this.card.hide();
+    this.card.show(row, this.detail === "nodes" ? { name: this.nodes.node(row), pool: this.nodes.pool(row), gpus: this.nodes.size(row) } : null);
   }
 
   open(row) {
+    if (this.detail === "nodes") return this.openNode(row);
     this.pin(row);
+    this.writeAddress();
     location.href = `/gpus/${store.layout.id(row)}/`;
+  }
+
+  /** From a node's tile to its GPUs. */
+  openNode(node) {
+    const first = this.nodes.first[node];
+    this.setLevel("gpus");
+    const { camera, placed } = this.heat;
+    camera.zoomTo(CLOSE_PX / placed.pitch);
+    this.heat.zoomTo(camera.zoom);
+    camera.lookAt(camera.zoom, [placed.x[first] / this.heat.width, placed.y[first] / placed.height]);
+    this.heat.redraw();
+    this.pin(first);
   }
 }
 
 const number = (text, usual) => (text.trim() === "" || Number.isNaN(Number(text)) ? usual : Number(text));
-const rampColour = (fill, theme, t) => `rgb(${rampAt(fill.ramp ?? "danger", theme, t).join(" ")})`;
-const palette0 = (fill, theme) => rampColour(fill, theme, fill.loud === "low" ? 0 : 1);
-
-function item(picture, word) {
-  return el("span", { class: "it" }, picture, word);
-}
-
-function swatch(look, ground, k) {
-  const side = 14, canvas = el("canvas", { width: side * 2, height: side * 2, class: "swatch", "aria-hidden": "true" }), c = canvas.getContext("2d");
-  c.scale(2, 2);
-  drawCell(c, 0, 0, side, side, look, ground, k);
-  return canvas;
-}
-
-function notch(k) {
-  const canvas = el("canvas", { width: 28, height: 28, class: "swatch", "aria-hidden": "true" }), c = canvas.getContext("2d");
-  c.scale(2, 2);
-  c.fillStyle = k.line;
-  c.fillRect(0, 0, 14, 14);
-  c.fillStyle = k.ink;
-  c.fill(new Path2D("M14 7V14H7z"));
-  return canvas;
-}
-
-/** The ramp from its low to its high values, drawn with the map's own colours. */
-function ramp(fill, theme) {
-  const canvas = el("canvas", { width: 150, height: 10, class: "ramp", "aria-hidden": "true" }), c = canvas.getContext("2d");
-  for (let x = 0; x < 150; x += 1) {
-    c.fillStyle = rampColour(fill, theme, fill.loud === "low" ? x / 149 : 1 - x / 149);
-    c.fillRect(x, 0, 1, 10);
-  }
-  return canvas;
-}

@@ -2,11 +2,14 @@
 //   mf:live     {age_s, connected}       about every second, whether something came or not
 //   mf:summary  the fleet in numbers     once a second
 //   mf:event    {op, …}                  somebody changed something
-//   mf:cells    {store, changed, layout} rows of the store that changed; layout: it now holds another fleet
+//   mf:cells    {store, detail, changed, layout} rows of the GPUs or nodes that changed; layout: the store now holds another fleet
+//   mf:feed     {bytes_s, frames_s}      what this tab received a second, over the last ten
+// Frames come only to a tab that says what it draws: watch().
 import { Store, Layout } from "./store.js";
-import { decode } from "./wire.js";
+import { FIELDS, decode } from "./wire.js";
 
-const PATH = "/ws/live/", LAYOUT = "/live/layout.json", SIGN_IN = 4401;
+const PATH = "/ws/live/", LAYOUT = "/live/layout.json", SIGN_IN = 4401, MOST_RANGES = 4_096;
+const SNAPSHOT = JSON.stringify({ op: "snapshot" });
 const FIRST_WAIT_MS = 500, LONGEST_WAIT_MS = 10_000, SILENCE_MS = 8_000;
 
 export const store = new Store();
@@ -16,7 +19,33 @@ export function waitMs(attempt, random = Math.random()) {
   return Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt) * (0.5 + random / 2);
 }
 
-const state = { socket: null, attempt: 0, timer: 0, heardAt: 0, ageS: null, wanted: null, waiting: null };
+const state = { socket: null, attempt: 0, timer: 0, heardAt: 0, ageS: null, wanted: null, waiting: null, number: 0, wish: null };
+
+// What was received in each of the last seconds; `second` is the present one.
+const received = { bytes: new Float64Array(10), frames: new Float64Array(10), second: 0, seconds: 1 };
+
+/**
+ * From now on this tab draws: detail "gpus" | "nodes" | "none", fields (column numbers) of these rows (null: all),
+ * and all fields of the few rows in `closer`. Looks, states and flags (of nodes: counts) of every row always come.
+ */
+export function watch({ detail, fields = [], rows = null, closer = [] }) {
+  const { layout } = store, gpus = rows && layout.ranges(rows), far = gpus && gpus.length <= MOST_RANGES ? gpus : null;
+  const wish = JSON.stringify({ detail, fields: fields.map((field) => FIELDS[field]), gpus: far, closer: layout.ranges(closer) });
+  if (wish === state.wish && store.watches.has(state.number)) return;
+  Object.assign(state, { wish, number: state.number + 1 });
+  store.expect(state.number, { fields: new Set(fields), rows: far && mask(layout.count, rows), closer: closer.length ? mask(layout.count, closer) : null });
+  sendWish();
+}
+
+function mask(count, rows) {
+  const out = new Uint8Array(count);
+  for (const row of rows) out[row] = 1;
+  return out;
+}
+
+function sendWish() {
+  if (state.wish && state.socket?.readyState === WebSocket.OPEN) state.socket.send(JSON.stringify({ op: "watch", number: state.number, ...JSON.parse(state.wish) }));
+}
 
 /** Connects when somebody is signed in (the header with the age of the data is there). */
 export function start() {
@@ -25,7 +54,7 @@ export function start() {
   document.addEventListener("visibilitychange", () => !document.hidden && !state.socket && connect(0));
   addEventListener("pagehide", () => state.socket?.close());
   addEventListener("pageshow", (event) => event.persisted && connect(0));
-  setInterval(tellAge, 1000);
+  setInterval(() => { tellAge(); tellReceived(); }, 1000);
   connect(0);
 }
 
@@ -34,6 +63,8 @@ function connect(attempt) {
   forget(state.socket);
   const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${PATH}`);
   Object.assign(state, { socket, attempt, heardAt: performance.now() });
+  store.reconnect();
+  socket.addEventListener("open", sendWish);
   socket.binaryType = "arraybuffer";
   socket.addEventListener("message", ({ data }) => receive(data));
   socket.addEventListener("close", ({ code }) => lost(socket, code));
@@ -54,17 +85,22 @@ function lost(socket, code) {
 
 function receive(data) {
   Object.assign(state, { heardAt: performance.now(), attempt: 0 });
-  if (typeof data !== "string") return show(decode(data));
+  received.bytes[received.second] += data.byteLength ?? data.length;
+  if (typeof data !== "string") {
+    received.frames[received.second] += 1;
+    return show(decode(data));
+  }
   const { type, ...body } = JSON.parse(data);
   if (type === "summary") { state.ageS = body.age_s; tellAge(); }
   tell(`mf:${type}`, body);
 }
 
 function show(frame) {
-  const outcome = store.apply(frame);
-  if (outcome === "ok") return tell("mf:cells", { store, changed: store.takeDirty(), layout: false });
-  if (outcome === "gap") return state.socket.send("snapshot");
-  if (frame.kind === "snapshot") state.waiting = frame; // until we know what its GPUs are
+  const outcome = store.apply(frame), { detail } = frame;
+  if (outcome === "ok") return tell("mf:cells", { store, detail, changed: store[detail].takeDirty(), layout: false });
+  if (outcome === "gap") return state.socket.send(SNAPSHOT);
+  if (outcome === "old") return;
+  if (frame.kind === "snapshot") state.waiting = frame; // until we know what its rows are
   if (state.wanted !== frame.epoch) fetchLayout(frame.epoch);
 }
 
@@ -79,15 +115,25 @@ async function fetchLayout(epoch) {
     return;
   }
   state.wanted = null;
-  if (state.waiting && store.apply(state.waiting) !== "ok") state.socket?.send("snapshot");
+  if (state.waiting && store.apply(state.waiting) !== "ok") state.socket?.send(SNAPSHOT);
   state.waiting = null;
-  tell("mf:cells", { store, changed: store.takeDirty(), layout: true });
+  store.gpus.takeDirty();
+  store.nodes.takeDirty();
+  tell("mf:cells", { store, changed: [], layout: true });
 }
 
 function tellAge() {
   const silentMs = performance.now() - state.heardAt, connected = state.socket?.readyState === WebSocket.OPEN;
   if (connected && silentMs > SILENCE_MS) connect(0); // open in name only
   tell("mf:live", { connected, age_s: state.ageS == null ? null : state.ageS + silentMs / 1000 });
+}
+
+function tellReceived() {
+  const { bytes, frames, seconds } = received, mean = (values) => values.reduce((sum, value) => sum + value, 0) / seconds;
+  tell("mf:feed", { bytes_s: mean(bytes), frames_s: mean(frames) });
+  received.second = (received.second + 1) % bytes.length;
+  received.seconds = Math.min(seconds + 1, bytes.length);
+  bytes[received.second] = frames[received.second] = 0;
 }
 
 function tell(name, detail) {

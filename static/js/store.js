@@ -1,5 +1,7 @@
-// The live map as typed arrays: one row a GPU of the layout, WIDTH bytes a row, and which rows changed. DOM-free.
-import { FLAG, FLAGS, LOOK, MISSING, P99, STALE, STATE, STATES, UNREACHABLE, UNSUPPORTED, WIDTH } from "./wire.js";
+// The live map as columns of bytes: GPUs, and nodes for maps seen from afar. What is known, what is watched, what changed. DOM-free.
+import {
+  COUNT, FLAG, FLAGS, LOOK, MISSING, P99, STALE, STATE, STATES, TILE_WIDTH, UNREACHABLE, UNSUPPORTED, WIDTH, each, isValue,
+} from "./wire.js";
 
 /** What the document of /live/layout.json says of each row, as columns. */
 export class Layout {
@@ -9,22 +11,99 @@ export class Layout {
     this.ids = Uint32Array.from(gpus.id ?? []);
     this.count = this.ids.length;
     this.rowOf = new Map(Array.from(this.ids, (id, row) => [id, row]));
+    this.nodeOf = Int32Array.from(gpus.node ?? []);
+    this.nodeCount = nodes.name?.length ?? 0;
     this.document = { gpus, nodes, pools, models, services };
   }
 
   id(row) { return this.ids[row]; }
   index(row) { return this.document.gpus.index[row]; }
-  node(row) { return this.document.nodes.name[this.document.gpus.node[row]]; }
-  pool(row) { return this.document.pools[this.document.nodes.pool[this.document.gpus.node[row]]]; }
-  rack(row) { return this.document.nodes.rack[this.document.gpus.node[row]]; }
-  hasAgent(row) { return this.document.nodes.agent[this.document.gpus.node[row]]; }
+  node(row) { return this.document.nodes.name[this.nodeOf[row]]; }
+  pool(row) { return this.document.pools[this.document.nodes.pool[this.nodeOf[row]]]; }
+  rack(row) { return this.document.nodes.rack[this.nodeOf[row]]; }
+  hasAgent(row) { return this.document.nodes.agent[this.nodeOf[row]]; }
   model(row) { return this.document.models[this.document.gpus.model[row]]; }
   service(row) { return this.document.services[this.document.gpus.service[row]] ?? null; }
   memoryBytes(row) { return this.document.gpus.memory_bytes[row]; }
   name(row) { return `${this.node(row)} / GPU ${this.index(row)}`; }
+
+  /** Rows as ranges of GPU ids, as the feed takes them: first and last of each in turn. */
+  ranges(rows) {
+    const ascending = Int32Array.from(rows).sort(), out = [];
+    let last = -2;
+    for (const row of ascending) {
+      if (row !== last + 1) out.push(this.ids[row], this.ids[row]);
+      out[out.length - 1] = this.ids[row];
+      last = row;
+    }
+    return out;
+  }
 }
 
 const STEP = { [P99]: 1 };
+
+/** One kind of row: `columns` of bytes, the watch that keeps them live, and the rows that changed since they were last taken. */
+export class Rows {
+  constructor(count, width) {
+    this.count = count;
+    this.columns = Array.from({ length: width }, (_, column) => new Uint8Array(count).fill(column === LOOK ? UNREACHABLE : column === STATE || column >= FLAGS ? 0 : MISSING));
+    this.sequence = null; // the second that is shown
+    this.watch = null; // { number, fields, rows, closer } that it is shown for
+    this.isDirty = new Uint8Array(count);
+    this.dirty = new Int32Array(count);
+    this.dirtyCount = 0;
+  }
+
+  byte(row, column) { return this.columns[column][row]; }
+  has(row, flag) { return (this.columns[FLAGS][row] & flag) !== 0; }
+
+  /** The value in % (or °C); null where missing. */
+  value(row, field) {
+    const byte = this.columns[field][row];
+    return byte === MISSING ? null : byte * (STEP[field] ?? 0.5);
+  }
+
+  /** Whether the value of this row is kept current; where it is not, nothing may be said of it. */
+  isWatched(row, field) {
+    const { watch } = this;
+    if (!watch) return false;
+    return watch.closer?.[row] === 1 || (watch.fields.has(field) && (watch.rows === null || watch.rows[row] === 1));
+  }
+
+  mark(row) {
+    if (this.isDirty[row]) return;
+    this.isDirty[row] = 1;
+    this.dirty[this.dirtyCount] = row;
+    this.dirtyCount += 1;
+  }
+
+  markAll() {
+    for (let row = 0; row < this.count; row += 1) this.mark(row);
+  }
+
+  /** The rows that changed since the last call, as a view that is good until the next frame. */
+  takeDirty() {
+    const taken = this.dirty.subarray(0, this.dirtyCount);
+    for (let i = 0; i < taken.length; i += 1) this.isDirty[taken[i]] = 0;
+    this.dirtyCount = 0;
+    return taken;
+  }
+
+  take({ column, ...block }) {
+    const bytes = this.columns[column];
+    if (!bytes) return; // of a later version
+    each(block, (row, value) => {
+      if (bytes[row] === value) return;
+      bytes[row] = value;
+      this.mark(row);
+    });
+  }
+
+  forget() {
+    this.columns.forEach((bytes, column) => isValue(column) && bytes.fill(MISSING));
+    this.markAll();
+  }
+}
 
 export class Store {
   constructor() {
@@ -34,55 +113,66 @@ export class Store {
   /** Another fleet: nothing is known of it until its snapshot comes. */
   use(layout) {
     this.layout = layout;
-    this.cells = new Uint8Array(layout.count * WIDTH).fill(MISSING);
-    for (let row = 0; row < layout.count; row += 1) { this.cells[row * WIDTH + LOOK] = UNREACHABLE; this.cells[row * WIDTH + STATE] = 0; this.cells[row * WIDTH + FLAGS] = 0; }
-    this.sequence = null;
+    this.gpus = new Rows(layout.count, WIDTH);
+    this.nodes = new Rows(layout.nodeCount, TILE_WIDTH);
     this.at = null;
-    this.dirty = new Set();
+    this.watches = new Map([...(this.watches ?? [])].filter(([, watch]) => watch.rows === null && !watch.closer)); // by number
   }
 
-  /** Takes a frame in: "ok"; "gap" when a frame before it is missing; "layout" when it is about another fleet than we know. */
+  /** Another connection numbers its seconds anew. */
+  reconnect() {
+    this.gpus.sequence = this.nodes.sequence = null;
+  }
+
+  /** What a watch of this number keeps current: { fields: Set, rows: Uint8Array | null (all), closer: Uint8Array | undefined }. */
+  expect(number, watch) {
+    for (const old of this.watches.keys()) if (old < number - 8) this.watches.delete(old);
+    this.watches.set(number, { ...watch, number });
+  }
+
+  /**
+   * Takes a frame in: "ok"; "old" when a later one was here before; "gap" when one between is missing;
+   * "layout" when it is about another fleet than we know.
+   */
   apply(frame) {
     if (frame.epoch !== this.layout.epoch) return "layout";
-    if (frame.kind === "delta" && (this.sequence === null || frame.sequence !== (this.sequence + 1) >>> 0)) return "gap";
-    for (let i = 0; i < frame.ids.length; i += 1) this.write(frame, i);
-    this.sequence = frame.sequence;
+    const rows = this[frame.detail], { sequence } = rows, number = rows.watch?.number ?? -1;
+    if (frame.rows !== rows.count) return "layout";
+    if (sequence !== null && (frame.sequence < sequence || frame.watch < number || (frame.sequence === sequence && frame.watch === number))) return "old";
+    if (frame.kind !== "snapshot" && (sequence === null || sequence < frame.base)) return "gap";
+    if (frame.kind === "delta" && frame.watch !== number) return "gap";
+    if (frame.watch !== number || frame.kind === "snapshot") this.turn(rows, frame.watch);
+    for (const block of frame.blocks) rows.take(block);
+    rows.sequence = frame.sequence;
     this.at = frame.at;
     return "ok";
   }
 
-  write({ ids, cells, width }, i) {
-    const row = this.layout.rowOf.get(ids[i]);
-    if (row === undefined) return;
-    const to = row * WIDTH, from = i * width;
-    let same = true;
-    for (let field = 0; field < WIDTH; field += 1) {
-      if (this.cells[to + field] !== cells[from + field]) { this.cells[to + field] = cells[from + field]; same = false; }
-    }
-    if (!same) this.dirty.add(row);
+  turn(rows, number) {
+    rows.watch = this.watches.get(number) ?? { number, fields: new Set(), rows: null };
+    rows.forget();
   }
 
-  /** The rows that changed since the last call. */
-  takeDirty() {
-    const dirty = this.dirty;
-    this.dirty = new Set();
-    return dirty;
-  }
+  // ---- GPUs, as pages ask for them ----
 
-  byte(row, field) { return this.cells[row * WIDTH + field]; }
-  has(row, flag) { return (this.byte(row, FLAGS) & flag) !== 0; }
-
-  /** The value in % (or °C); null where missing. */
-  value(row, field) {
-    const byte = this.byte(row, field);
-    return byte === MISSING ? null : byte * (STEP[field] ?? 0.5);
-  }
+  byte(row, field) { return this.gpus.byte(row, field); }
+  has(row, flag) { return this.gpus.has(row, flag); }
+  value(row, field) { return this.gpus.value(row, field); }
 
   /** The state as pages name it: QUARANTINED for suspect hardware, NO_DATA where there is no live sample. */
   state(row) {
-    const look = this.byte(row, LOOK);
-    if (look === STALE || look === UNREACHABLE) return "NO_DATA";
+    const look = this.gpus.byte(row, LOOK);
     if (look === UNSUPPORTED && !this.layout.hasAgent(row)) return "INIT";
-    return this.has(row, FLAG.HARDWARE) ? "QUARANTINED" : STATES[this.byte(row, STATE)];
+    return stateOf(this.gpus, row);
   }
 }
+
+/** The state of a row of GPUs, or the worst one of a row of nodes. */
+export function stateOf(rows, row) {
+  const look = rows.byte(row, LOOK);
+  if (look === STALE || look === UNREACHABLE) return "NO_DATA";
+  return rows.has(row, FLAG.HARDWARE) ? "QUARANTINED" : STATES[rows.byte(row, STATE)];
+}
+
+/** How many GPUs of a node are silent. */
+export const silentOf = (nodes, row) => nodes.byte(row, COUNT.STALE) + nodes.byte(row, COUNT.UNREACHABLE);

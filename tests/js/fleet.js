@@ -1,6 +1,6 @@
 // A small fleet for these tests.
-import { Layout } from "../../static/js/store.js";
-import { MISSING, WIDTH } from "../../static/js/wire.js";
+import { Layout, Rows } from "../../static/js/store.js";
+import { HEADROOM, MISSING, P99, SM_ACTIVITY, WIDTH } from "../../static/js/wire.js";
 
 /** `nodes` of [name, pool, GPUs]; ids from 10; the first GPU of each node carries the service "rank". */
 export function fleet(nodes = [["n1", "search", 3]], { agent = true, epoch = 7 } = {}) {
@@ -25,8 +25,23 @@ export function cell(look, fields = {}) {
   return out;
 }
 
-/** A frame with `cells` by GPU id. */
-export const frame = (kind, sequence, cells, epoch = 7) => ({
-  kind, sequence, epoch, at: 100 + sequence, width: WIDTH,
-  ids: Uint32Array.from(Object.keys(cells), Number), cells: Uint8Array.from(Object.values(cells).flatMap((one) => [...one])),
-});
+/** Rows that hold these cells, all fields watched. */
+export function rowsOf(...cells) {
+  const rows = new Rows(cells.length, WIDTH);
+  rows.watch = { number: 1, fields: new Set(Array(WIDTH).keys()), rows: null };
+  cells.forEach((bytes, row) => bytes.forEach((byte, column) => { rows.columns[column][row] = byte; }));
+  return rows;
+}
+
+/** What `frame` is watched for. */
+export const WATCHED = { fields: new Set([HEADROOM, SM_ACTIVITY, P99]), rows: null };
+
+const ALL = 0, GAPS = 2;
+
+/** A frame of the GPUs `cells` (by row) of a fleet of three; a snapshot holds them all. */
+export function frame(kind, sequence, cells, { base = sequence - 1, epoch = 7, watch = 1, rows = 3, detail = "gpus" } = {}) {
+  const at = Object.keys(cells).map(Number), columns = at.length ? [...Array(WIDTH).keys()] : [];
+  const gaps = at.map((row, i) => row - (i ? at[i - 1] + 1 : 0));
+  const block = (column) => ({ column, told: kind === "snapshot" ? ALL : GAPS, named: Uint8Array.from(gaps), values: Uint8Array.from(at, (row) => cells[row][column]) });
+  return { kind, sequence, base, epoch, watch, rows, detail, at: 100 + sequence, blocks: columns.map(block) };
+}

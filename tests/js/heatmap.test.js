@@ -1,12 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FILLS, looksOf, luminance, palette, rampAt } from "../../static/js/heatmap/colour.js";
+import { FILLS, PENDING, lookOf, luminance, palette, rampAt } from "../../static/js/heatmap/colour.js";
 import { arrange, group, haystack, matches } from "../../static/js/heatmap/layout.js";
+import { besides } from "../../static/js/heatmap/card.js";
+import { Camera } from "../../static/js/heatmap/camera.js";
+import { brushOf, brushText } from "../../static/js/heatmap/legend.js";
+import { Tally } from "../../static/js/heatmap/tally.js";
 import { Picker } from "../../static/js/heatmap/pick.js";
-import { HEADROOM, IDLE, LOOKS, MISSING, OK, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "../../static/js/wire.js";
-import { cell, fleet } from "./fleet.js";
+import { FLAG, HEADROOM, IDLE, LOOKS, MISSING, OK, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "../../static/js/wire.js";
+import { cell, fleet, rowsOf } from "./fleet.js";
 
-const look = (bytes, fill) => LOOKS[looksOf(bytes, 0, FILLS[fill]).look];
+const look = (bytes, fill) => LOOKS[lookOf(rowsOf(bytes), 0, FILLS[fill])];
 const nodes = (count, pool = "a", gpus = 8) => Array.from({ length: count }, (_, i) => [`${pool}-${i}`, pool, gpus]);
 const placed = (layout, by, width, height, options) => {
   const rows = [...Array(layout.count).keys()];
@@ -36,6 +40,13 @@ test("idle, stale, unreachable and unsupported stay what they are whatever is sh
 test("by state there is neither zero nor idle: every state is a colour", () => {
   assert.equal(look(cell(IDLE), "state"), "OK");
   assert.equal(look(cell(UNREACHABLE), "state"), "UNREACHABLE");
+});
+
+test("of a value that is not watched nothing is said", () => {
+  const rows = rowsOf(cell(OK, { [HEADROOM]: 0 }));
+  rows.watch = { number: 1, fields: new Set(), rows: null };
+  assert.equal(lookOf(rows, 0, FILLS.headroom), PENDING);
+  assert.equal(lookOf(rows, 0, FILLS.state), OK);
 });
 
 // ---- colours ----
@@ -101,7 +112,7 @@ for (const [layout, width, height] of SIZES) {
 test("a small fleet has large cells with the names of its nodes, a large one has neither", () => {
   const small = placed(fleet(nodes(16)), "pool", 1392, 700), large = placed(fleet(nodes(600)), "pool", 1392, 700);
   assert.ok(small.size >= 30 && small.tiles.length === 16);
-  assert.ok(large.size < 20 && large.tiles.length === 0);
+  assert.ok(large.size < 20 && large.nameRoom < 12);
 });
 
 test("what is filtered out has no place", () => {
@@ -143,4 +154,72 @@ test("arrow keys reach every neighbour and stop at the edge", () => {
 test("with nothing shown there is nothing to pick", () => {
   const picker = new Picker(arrange([], 3, 400, 400));
   assert.deepEqual([picker.at(5, 5), picker.step(null, 1, 0), picker.first()], [null, null, null]);
+});
+
+// ---- the camera ----
+
+const looking = () => {
+  const camera = new Camera();
+  camera.frame(1000, 500, { width: 1000, height: 500, closest: 8 });
+  return camera;
+};
+
+test("a zoom keeps the point under the pointer in its place", () => {
+  const camera = looking();
+  camera.zoomTo(4, 200, 100);
+  assert.deepEqual([(camera.x + 200) / 4, (camera.y + 100) / 4], [200, 100]);
+});
+
+test("nobody looks beyond the map, nor nearer than makes sense", () => {
+  const camera = looking();
+  camera.zoomTo(100, 0, 0);
+  camera.pan(-50, 1e9);
+  assert.deepEqual([camera.zoom, camera.x, camera.y], [8, 0, 500 * 8 - 500]);
+  camera.zoomTo(0.1);
+  assert.ok(camera.isWhole && camera.x === 0 && camera.y === 0);
+});
+
+test("the focus is brought into the window, which moves no more than it must", () => {
+  const camera = looking();
+  camera.zoomTo(4, 0, 0);
+  camera.reveal(10, 10, 5, 5);
+  assert.deepEqual([camera.x, camera.y], [0, 0]);
+  camera.reveal(900, 10, 5, 5);
+  assert.deepEqual([camera.x, camera.y], [905 * 4 + 24 - 1000, 0]);
+});
+
+test("an address brings back zoom and place", () => {
+  const camera = looking(), other = looking();
+  camera.zoomTo(3, 700, 200);
+  other.lookAt(camera.zoom, camera.centre);
+  assert.ok(Math.abs(other.x - camera.x) < 1e-6 && Math.abs(other.y - camera.y) < 1e-6);
+});
+
+// ---- the card ----
+
+test("a card hides neither its cell nor the neighbours, at any edge", () => {
+  for (const [width, height] of [[1392, 700], [600, 500]]) for (const x of [0, 30, width / 2, width - 40]) for (const y of [0, height / 2, height - 40]) {
+    const cell = { x, y, width: 28, height: 28, pitch: 30 }, { left, top } = besides(cell, 312, 180, width, height);
+    const apart = left >= x + 28 + 30 || left + 312 <= x - 30 || top >= y + 28 + 30 || top + 180 <= y - 30;
+    assert.ok(apart, `${x} ${y} in ${width}: ${left} ${top}`);
+  }
+});
+
+// ---- counts ----
+
+test("counts follow what changes, by group and in all", () => {
+  const rows = rowsOf(cell(OK, { [HEADROOM]: 0 }), cell(STALE), cell(OK, { 11: FLAG.OFFLINE })), tally = new Tally(rows, Int32Array.of(0, 0, 1), 2, FILLS.headroom);
+  for (const row of [0, 1, 2]) tally.update(row);
+  assert.deepEqual(["HEALTHY", "NO_DATA", "ZERO", "STALE", "UNSUPPORTED", "GUESTS"].map((kind) => tally.all(kind)), [2, 1, 1, 1, 1, 1]);
+  rows.columns[0][1] = OK;
+  rows.columns[1][1] = 4;
+  tally.update(1);
+  tally.update(1);
+  assert.deepEqual([tally.of(0, "NO_DATA"), tally.of(0, "OVERLIMIT"), tally.of(1, "OVERLIMIT"), tally.all("STALE")], [0, 1, 0, 0]);
+});
+
+test("a brush is the same after its way through an address", () => {
+  for (const brush of [{ kind: "range", from: 20, to: 40 }, { kind: "look", name: "IDLE" }, { kind: "state", name: "OVERLIMIT" }, { kind: "guests", name: "GUESTS" }]) assert.deepEqual(brushOf(brushText(brush)), brush);
+  assert.equal(brushOf("nonsense"), null);
+  assert.equal(brushText(null), null);
 });

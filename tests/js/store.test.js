@@ -2,13 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { waitMs } from "../../static/js/socket.js";
 import { Store } from "../../static/js/store.js";
-import { FLAG, HEADROOM, IDLE, OK, P99, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED } from "../../static/js/wire.js";
-import { cell, fleet, frame } from "./fleet.js";
+import { DUTY, FLAG, HEADROOM, IDLE, OK, P99, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED } from "../../static/js/wire.js";
+import { WATCHED, cell, fleet, frame } from "./fleet.js";
+
+const FIRST = { 0: cell(OK, { [HEADROOM]: 50 }), 1: cell(IDLE), 2: cell(STALE) };
 
 const started = () => {
   const store = new Store();
   store.use(fleet());
-  assert.equal(store.apply(frame("snapshot", 1, { 10: cell(OK, { [HEADROOM]: 50 }), 11: cell(IDLE), 12: cell(STALE) })), "ok");
+  store.expect(1, WATCHED);
+  assert.equal(store.apply(frame("snapshot", 1, FIRST)), "ok");
+  store.gpus.takeDirty();
   return store;
 };
 
@@ -22,53 +26,86 @@ test("a fleet of which nothing is known yet is unreachable, not zero", () => {
 
 test("a delta changes its GPUs alone and marks them", () => {
   const store = started();
-  store.takeDirty();
-  assert.equal(store.apply(frame("delta", 2, { 11: cell(OK, { [HEADROOM]: 9 }) })), "ok");
-  assert.deepEqual([...store.takeDirty()], [1]);
+  assert.equal(store.apply(frame("delta", 2, { 1: cell(OK, { [HEADROOM]: 9 }) })), "ok");
+  assert.deepEqual([...store.gpus.takeDirty()], [1]);
   assert.equal(store.value(1, HEADROOM), 4.5);
   assert.equal(store.value(0, HEADROOM), 25);
 });
 
 test("a cell that was sent but did not change is not drawn again", () => {
   const store = started();
-  store.takeDirty();
-  store.apply(frame("delta", 2, { 11: cell(IDLE) }));
-  assert.equal(store.takeDirty().size, 0);
+  store.apply(frame("delta", 2, { 1: cell(IDLE) }));
+  assert.equal(store.gpus.takeDirty().length, 0);
 });
 
 test("a delta after a gap is not applied", () => {
   const store = started();
-  assert.equal(store.apply(frame("delta", 3, { 11: cell(OK) })), "gap");
+  assert.equal(store.apply(frame("delta", 3, { 1: cell(OK) })), "gap");
   assert.equal(store.byte(1, 0), IDLE);
-  assert.equal(store.apply(frame("snapshot", 4, { 11: cell(OK) })), "ok");
+  assert.equal(store.apply(frame("snapshot", 4, FIRST)), "ok");
   assert.equal(store.apply(frame("delta", 5, {})), "ok");
 });
 
-test("the sequence wraps around", () => {
+test("a delta over several seconds fits on any of them", () => {
   const store = started();
-  store.apply(frame("snapshot", 2 ** 32 - 1, {}));
-  assert.equal(store.apply(frame("delta", 0, {})), "ok");
+  assert.equal(store.apply(frame("delta", 9, { 1: cell(OK) }, { base: 0 })), "ok");
+});
+
+test("what comes late or twice is left out", () => {
+  const store = started(), delta = frame("delta", 2, { 1: cell(OK, { [HEADROOM]: 9 }) });
+  store.apply(delta);
+  assert.equal(store.apply(delta), "old");
+  assert.equal(store.apply(frame("snapshot", 1, FIRST)), "old");
+  assert.equal(store.value(1, HEADROOM), 4.5);
+});
+
+test("another connection may count from anywhere", () => {
+  const store = started();
+  store.reconnect();
+  assert.equal(store.apply(frame("delta", 2, {})), "gap");
+  assert.equal(store.apply(frame("snapshot", 0, FIRST)), "ok");
 });
 
 test("a frame about another fleet asks for its layout", () => {
+  assert.equal(started().apply(frame("snapshot", 2, FIRST, { epoch: 8 })), "layout");
+});
+
+test("of what is not watched nothing is said, and another watch forgets the values", () => {
   const store = started();
-  assert.equal(store.apply(frame("snapshot", 2, { 99: cell(OK) }, 8)), "layout");
+  assert.deepEqual([HEADROOM, DUTY].map((field) => store.gpus.isWatched(0, field)), [true, false]);
+  store.expect(2, { fields: new Set([DUTY]), rows: Uint8Array.of(1, 0, 0), closer: Uint8Array.of(0, 0, 1) });
+  assert.equal(store.apply({ ...frame("turn", 1, {}, { base: 1, watch: 2 }), blocks: [] }), "ok");
+  assert.equal(store.value(0, HEADROOM), null);
+  assert.equal(store.byte(1, 0), IDLE);
+  assert.deepEqual([0, 1, 2].map((row) => store.gpus.isWatched(row, DUTY)), [true, false, true]);
+  assert.ok(store.gpus.isWatched(2, HEADROOM));
+});
+
+test("a delta for a watch whose beginning was lost asks for a snapshot", () => {
+  const store = started();
+  store.expect(2, WATCHED);
+  assert.equal(store.apply(frame("delta", 2, {}, { watch: 2 })), "gap");
+});
+
+test("rows are asked for as ranges of ids", () => {
+  assert.deepEqual(fleet([["n1", "search", 6]]).ranges([4, 0, 1, 5]), [10, 11, 14, 15]);
+  assert.deepEqual(fleet().ranges([]), []);
 });
 
 test("a p99 is percent of the SLO, all else half percent", () => {
   const store = started();
-  store.apply(frame("delta", 2, { 10: cell(OK, { [P99]: 120, [SM_ACTIVITY]: 120 }) }));
+  store.apply(frame("delta", 2, { 0: cell(OK, { [P99]: 120, [SM_ACTIVITY]: 120 }) }));
   assert.equal(store.value(0, P99), 120);
   assert.equal(store.value(0, SM_ACTIVITY), 60);
 });
 
 test("suspect hardware, silence and imports have states of their own", () => {
   const store = started();
-  store.apply(frame("delta", 2, { 10: cell(OK, { 1: 6, 11: FLAG.HARDWARE }) }));
+  store.apply(frame("delta", 2, { 0: cell(OK, { 1: 6, 11: FLAG.HARDWARE }) }));
   assert.deepEqual([0, 1, 2].map((row) => store.state(row)), ["QUARANTINED", "HEALTHY", "NO_DATA"]);
   const imported = new Store();
   imported.use(fleet([["n1", "search", 1]], { agent: false }));
-  imported.apply(frame("snapshot", 1, { 10: cell(UNSUPPORTED) }));
+  imported.apply(frame("snapshot", 1, { 0: cell(UNSUPPORTED) }, { rows: 1 }));
   assert.equal(imported.state(0), "INIT");
 });
 

@@ -13,66 +13,95 @@ import numpy as np
 import pytest
 
 from console.telemetry import frames
+from console.telemetry.frames import Column, Detail, Head, Kind
 from console.telemetry.latest import MISSING, Field, Flag, Look
+from console.telemetry.tiles import Count
 from tests.wire.frames import decode
 
 GOLDEN: Final = Path(__file__).parent / "golden"
-IDS: Final = np.array([1, 2, 7, 300, 70_000, 4_000_000_000], np.uint32)
-
-
-def cell(look: Look, **fields: int) -> list[int]:
-    """All values missing but those named."""
-    out = [MISSING] * len(Field)
-    out[Field.LOOK], out[Field.STATE], out[Field.FLAGS] = look, 1, 0
-    for name, value in fields.items():
-        out[Field[name.upper()]] = value
-    return out
-
-
-FIRST: Final = np.array(
-    [
-        cell(Look.OK, sm_activity=104, gpu_util=180, memory=100, headroom=50, p99=75, duty=200,
-             flags=Flag.ONLINE | Flag.OFFLINE | Flag.ENFORCE),
-        cell(Look.ZERO, sm_activity=0, gpu_util=0, headroom=0, state=4, flags=Flag.ONLINE),
-        cell(Look.IDLE, sm_activity=0, memory=1, power=28),
-        cell(Look.STALE, sm_activity=90, temperature=128, state=3),
-        cell(Look.UNREACHABLE),
-        cell(Look.UNSUPPORTED, gpu_util=60, flags=Flag.DEGRADED | Flag.HARDWARE, state=6),
-    ],
-    np.uint8,
-)  # fmt: skip
-SECOND: Final = FIRST.copy()
-SECOND[1] = cell(Look.OK, sm_activity=2, headroom=4, state=5, flags=Flag.ONLINE)
-SECOND[4] = cell(Look.OK, sm_activity=254, offline_share=20, state=2, flags=Flag.OFFLINE)
-CHANGED: Final = np.array([1, 4])
-NOTHING: Final = np.array([], np.intp)
+EPOCH: Final = 0xDEADBEEF
 T: Final = 1_800_000_000.25
+FEW, MANY = 6, 70_000
 
+
+def head(kind: Kind, sequence: int, base: int, **other: Any) -> Head:
+    given = {"at": T + sequence, "watch": 1, "rows": FEW, "detail": Detail.GPUS, **other}
+    return Head(kind, EPOCH, sequence, base, **given)
+
+
+def column(number: int, values: list[int], rows: list[int] | None = None) -> Column:
+    picked = None if rows is None else np.array(rows)
+    return Column(number, picked, np.array(values, np.uint8))
+
+
+def frame(head: Head, *columns: Column) -> bytes:
+    return frames.frame(head, frames.encode(columns, head.rows))
+
+
+FIRST: Final = (
+    column(Field.LOOK, list(Look)),
+    column(Field.STATE, [1, 4, 1, 3, 0, 6]),
+    column(Field.FLAGS, [Flag.ONLINE | Flag.OFFLINE | Flag.ENFORCE, Flag.ONLINE, 0, 0, 0,
+                         Flag.DEGRADED | Flag.HARDWARE]),
+    column(Field.HEADROOM, [50, 0, MISSING, 90, MISSING, MISSING]),
+)  # fmt: skip
 FRAMES: Final = {
-    "snapshot": frames.snapshot(IDS, FIRST, 0xDEADBEEF, 41, T),
-    "delta": frames.delta(IDS, SECOND, CHANGED, 0xDEADBEEF, 42, T + 1),
-    "nothing_changed": frames.delta(IDS, SECOND, NOTHING, 0xDEADBEEF, 43, T + 2),
-    "empty_fleet": frames.snapshot(IDS[:0], FIRST[:0], 1, 0, T),
+    "snapshot": frame(head(Kind.SNAPSHOT, 41, 0), *FIRST),
+    "delta": frame(
+        head(Kind.DELTA, 42, 41),
+        column(Field.LOOK, [Look.OK, Look.OK], [1, 4]),
+        column(Field.HEADROOM, [4, 254], [1, 4]),
+    ),
+    "nothing_changed": frame(head(Kind.DELTA, 45, 42)),
+    "turn": frame(
+        head(Kind.TURN, 45, 45, watch=2),
+        column(Field.MEMORY, [100, 0, MISSING], [0, 1, 5]),
+        column(Field.DUTY, [200], [0]),
+    ),
+    "far_apart": frame(
+        head(Kind.DELTA, 46, 45, rows=MANY),
+        column(Field.HEADROOM, [1, 2, 3, 4, MISSING], [0, 127, 129, 20_000, 69_999]),
+    ),
+    "dense": frame(
+        head(Kind.DELTA, 47, 46, rows=100),
+        column(Field.SM_ACTIVITY, list(range(50)), list(range(1, 100, 2))),
+    ),
+    "nodes": frame(
+        head(Kind.SNAPSHOT, 48, 0, rows=2, detail=Detail.NODES),
+        column(Field.LOOK, [Look.OK, Look.UNREACHABLE]),
+        column(Field.HEADROOM, [12, MISSING]),
+        column(Count.OVERLIMIT, [1, 0]),
+        column(Count.UNREACHABLE, [0, 8]),
+    ),
+    "empty_fleet": frame(head(Kind.SNAPSHOT, 0, 0, rows=0)),
 }
 
 
-def expected(frame: bytes) -> dict[str, Any]:
-    read = decode(frame)
+def expected(data: bytes) -> dict[str, Any]:
+    read = decode(data)
     return {
-        "kind": {1: "snapshot", 2: "delta"}[read.kind],
+        "kind": Kind(read.kind).name.lower(),
         "epoch": read.epoch,
         "sequence": read.sequence,
+        "base": read.base,
         "at": read.at,
-        "cells": {str(gpu): list(data) for gpu, data in read.cells.items()},
+        "watch": read.watch,
+        "rows": read.rows,
+        "detail": Detail(read.detail).name.lower(),
+        "columns": {
+            str(number): {str(row): value for row, value in values.items()}
+            for number, values in read.columns.items()
+        },
     }
 
 
 def described() -> dict[str, Any]:
     return {
         "fields": [field.name for field in Field],
+        "counts": {count.name: int(count) for count in Count},
         "looks": [look.name for look in Look],
         "flags": {flag.name: int(flag) for flag in Flag},
-        "frames": {name: expected(frame) for name, frame in FRAMES.items()},
+        "frames": {name: expected(data) for name, data in FRAMES.items()},
     }
 
 
@@ -86,8 +115,8 @@ def test_the_description_tells_the_same_as_the_frames():
 
 
 def write() -> None:
-    for name, frame in FRAMES.items():
-        (GOLDEN / f"{name}.bin").write_bytes(frame)
+    for name, data in FRAMES.items():
+        (GOLDEN / f"{name}.bin").write_bytes(data)
     (GOLDEN / "frames.json").write_text(json.dumps(described(), indent=1) + "\n")
 
 

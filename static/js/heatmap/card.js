@@ -3,10 +3,12 @@ import { age, quantity } from "../figures.js";
 import { el, state as stateWord } from "../kit.js";
 import { shortModel } from "./layout.js";
 import { meter } from "../meter.js";
-import { IDLE, LOOK, MEMORY, P99, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED } from "../wire.js";
+import { COUNT, IDLE, LOOK, MEMORY, P99, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED } from "../wire.js";
+import { stateOf } from "../store.js";
 
 const SHOWN = ["online_p99", "memory", "sm_activity"];
 const ASK_AFTER_MS = 150, ASK_AGAIN_MS = 2_000;
+const NODE_STATES = ["OVERLIMIT", "QUARANTINED", "GUARDED", "COOLDOWN", "UNHEALTHY", "DISABLED", "INIT", "HEALTHY"];
 const SILENT = { [STALE]: "Stale", [UNREACHABLE]: "Unreachable", [UNSUPPORTED]: "Unsupported" };
 
 export class Card {
@@ -14,14 +16,16 @@ export class Card {
     Object.assign(this, { box, heat, store, row: null, details: null, timer: 0 });
   }
 
-  show(row) {
-    const moved = row !== this.row;
+  /** `node`: the row is a node, told by what the map knows of it. */
+  show(row, node = null) {
+    const moved = row !== this.row || node !== this.node;
+    this.node = node;
     Object.assign(this, { row, details: moved ? null : this.details });
     this.box.hidden = false;
     this.draw();
     if (!moved) return;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.ask(row), ASK_AFTER_MS);
+    if (node === null) this.timer = setTimeout(() => this.ask(row), ASK_AFTER_MS);
   }
 
   hide() {
@@ -45,6 +49,7 @@ export class Card {
   }
 
   draw() {
+    if (this.node !== null) return this.drawNode();
     const { row, store, details } = this, { layout } = store, look = store.byte(row, LOOK), silent = SILENT[look];
     const head = el("div", { class: "row-x tip-head" },
       el("div", { class: "grow" }, el("h3", {}, layout.name(row)), el("span", { class: "qq" }, `${layout.pool(row)} · ${shortModel(layout.model(row))}`)),
@@ -56,14 +61,28 @@ export class Card {
     this.place();
   }
 
+  /** From afar: how many of a node's GPUs are how, the worst first. */
+  drawNode() {
+    const { row, node, store: { nodes } } = this, silent = SILENT[nodes.byte(row, LOOK)];
+    const head = el("div", { class: "row-x tip-head" },
+      el("div", { class: "grow" }, el("h3", {}, node.name), el("span", { class: "qq" }, `${node.pool} · ${node.gpus} GPU${node.gpus === 1 ? "" : "s"}`)),
+      stateWord(silent ? "NO_DATA" : stateOf(nodes, row), { word: silent, tag: true }));
+    const counted = (kind, word) => (nodes.byte(row, COUNT[kind]) ? [el("dt", {}, word), el("dd", {}, String(nodes.byte(row, COUNT[kind])))] : []);
+    const states = NODE_STATES.flatMap((kind) => counted(kind, stateWord(kind)));
+    const looks = [["IDLE", "Idle, no process"], ["UNSUPPORTED", "Unsupported"], ["STALE", "Stale > 5 s"], ["UNREACHABLE", "Unreachable"], ["GUESTS", "Offline guests"]].flatMap(([kind, word]) => counted(kind, word));
+    const foot = el("div", { class: "row-x tip-foot" }, el("span", {}, "Worst GPU colours the tile"), el("span", { class: "grow" }), el("span", {}, el("kbd", {}, "↵"), " zoom in"));
+    this.box.replaceChildren(head, el("dl", { class: "kv counts" }, ...states, ...looks), foot);
+    this.place();
+  }
+
   bars() {
     const { store, row, details } = this;
     const known = details?.signals.filter(({ signal }) => SHOWN.includes(signal));
     const rows = known ?? [
-      { name: "Online p99", value: store.value(row, P99), unit: "% of SLO", most: 200, digits: 0 },
-      { name: "Memory", value: store.value(row, MEMORY), unit: "%", most: 100, digits: 0 },
-      { name: "SM activity", value: store.value(row, SM_ACTIVITY), unit: "%", most: 100, digits: 0 },
-    ];
+      { name: "Online p99", field: P99, unit: "% of SLO", most: 200, digits: 0 },
+      { name: "Memory", field: MEMORY, unit: "%", most: 100, digits: 0 },
+      { name: "SM activity", field: SM_ACTIVITY, unit: "%", most: 100, digits: 0 },
+    ].map((one) => ({ ...one, value: store.value(row, one.field), pending: !store.gpus.isWatched(row, one.field) }));
     return el("div", { class: "bars" }, ...rows.map((one) => el("div", { class: "hb" },
       el("span", { class: "q" }, one.name), meter(one.value, one), el("span", { class: one.value == null ? "num none" : "num" }, reading(one)))));
   }
@@ -79,17 +98,28 @@ export class Card {
       ...pair("Online", online), ...pair("Offline guest", guest));
   }
 
-  /** Beside the cell, on the side where there is room and where the card hides as few neighbours as possible. */
+  /** Beside the cell where there is room, else under or over it: never on it, nor on its neighbours. */
   place() {
-    const { box, heat, row } = this, { x, y, size } = heat.placed, wide = box.offsetWidth, room = heat.canvas.clientWidth;
-    const left = heat.canvas.offsetLeft, right = x[row] + size + 16;
-    box.style.left = `${left + (right + wide <= room ? right : Math.max(0, x[row] - wide - 16))}px`;
-    box.style.top = `${heat.canvas.offsetTop + Math.max(8, Math.min(y[row] - 10, heat.canvas.clientHeight - box.offsetHeight - 8))}px`;
+    const { box, heat, row } = this, { canvas } = heat, cell = heat.box(row);
+    const { left, top } = besides(cell, box.offsetWidth, box.offsetHeight, canvas.clientWidth, canvas.clientHeight);
+    box.style.left = `${canvas.offsetLeft + left}px`;
+    box.style.top = `${canvas.offsetTop + top}px`;
   }
 }
 
+/** Where a card of w × h stands for a cell, in a map of width × height: right, left, under or over it, the first that fits. */
+export function besides(cell, w, h, width, height) {
+  const gap = 12 + cell.pitch, right = cell.x + cell.width + gap, left = cell.x - gap - w;
+  const within = (value, most) => Math.max(8, Math.min(value, most - 8));
+  if (right + w <= width) return { left: right, top: within(cell.y - 10, height - h) };
+  if (left >= 0) return { left, top: within(cell.y - 10, height - h) };
+  const under = cell.y + cell.height + gap, over = cell.y - gap - h;
+  return { left: within(cell.x + cell.width / 2 - w / 2, width - w), top: over < 0 || under + h <= height ? under : over };
+}
+
 /** "48 / 60 ms": value and limit where there is one. */
-function reading({ value, unit, digits, evict_at: limit }) {
+function reading({ value, unit, digits, evict_at: limit, pending }) {
+  if (pending) return "…";
   if (value == null) return quantity(null);
   return limit == null ? quantity(value, unit, digits) : `${quantity(value, "", digits)} / ${quantity(limit, unit, digits)}`;
 }

@@ -1,7 +1,7 @@
 // From a cell's bytes to how it is drawn: one of six looks, and a colour of the ramp. Pure.
 import {
   GPU_UTIL, HEADROOM, IDLE, LOOK, MEMORY, MISSING, OFFLINE_SHARE, OK, POWER, SM_ACTIVITY, STALE, STATE, STATES, TEMPERATURE, UNREACHABLE,
-  UNSUPPORTED, WIDTH, ZERO, FLAG, FLAGS,
+  UNSUPPORTED, ZERO, FLAG, FLAGS,
 } from "../wire.js";
 
 // What a cell can be filled by. `ramp` danger: the end that threatens online work is the loudest, `loud` says which end that is.
@@ -59,19 +59,27 @@ export function palette(fill, theme, range) {
   });
 }
 
-/** How the row is drawn: { look, byte }. `byte` indexes the palette, or the states when the fill is the state. */
-export function looksOf(cells, row, fill) {
-  const at = row * WIDTH, look = cells[at + LOOK];
-  const byte = fill.field === undefined ? stateIndex(cells, at) : cells[at + fill.field];
-  if (look === IDLE || look === UNREACHABLE || look === UNSUPPORTED) return { look: fill.field === undefined && look === IDLE ? OK : look, byte };
-  if (look === STALE) return { look, byte };
-  if (byte === MISSING) return { look: UNSUPPORTED, byte };
-  return { look: fill.field !== undefined && byte === 0 ? ZERO : OK, byte };
+/** A look of its own: the value is not being watched (yet), so nothing is said of it. */
+export const PENDING = 6;
+
+/** How a row of GPUs or nodes is drawn under a fill: a look of wire.js, or PENDING. */
+export function lookOf(rows, row, fill) {
+  const look = rows.columns[LOOK][row], { field } = fill;
+  if (look === UNREACHABLE || look === UNSUPPORTED || look === STALE) return look === STALE && field !== undefined && !rows.isWatched(row, field) ? PENDING : look;
+  if (field === undefined) return OK; // by state, every state is a colour
+  if (look === IDLE) return IDLE;
+  if (!rows.isWatched(row, field)) return PENDING;
+  const byte = rows.columns[field][row];
+  return byte === MISSING ? UNSUPPORTED : byte === 0 ? ZERO : OK;
 }
 
-/** The index of the state in STATES, one past the end for suspect hardware. */
-export function stateIndex(cells, at) {
-  return cells[at + FLAGS] & FLAG.HARDWARE ? STATES.length : cells[at + STATE];
+/** What colours it: the byte of the value, or the state's index in STATES, one past the end for suspect hardware. */
+export function byteOf(rows, row, fill) {
+  return fill.field === undefined ? stateIndex(rows, row) : rows.columns[fill.field][row];
+}
+
+export function stateIndex(rows, row) {
+  return rows.columns[FLAGS][row] & FLAG.HARDWARE ? STATES.length : rows.columns[STATE][row];
 }
 
 const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;

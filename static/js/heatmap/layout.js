@@ -25,11 +25,30 @@ export function matches(text, query) {
   return query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
-/** Rows as groups of tiles: [{ name, note, rows, tiles: [{ name, rows }] }]; the largest group first, equal ones by name. */
+/** The nodes of a layout, named as GPUs are: what a map seen from afar is laid out by. */
+export class NodeNames {
+  constructor(layout) {
+    Object.assign(this, { layout, count: layout.nodeCount, first: new Int32Array(layout.nodeCount).fill(-1), sizes: new Int32Array(layout.nodeCount) });
+    layout.nodeOf.forEach((node, row) => {
+      if (this.first[node] < 0) this.first[node] = row;
+      this.sizes[node] += 1;
+    });
+  }
+
+  index() { return 0; }
+  node(row) { return this.layout.node(this.first[row]); }
+  pool(row) { return this.layout.pool(this.first[row]); }
+  rack(row) { return this.layout.rack(this.first[row]); }
+  model(row) { return this.layout.model(this.first[row]); }
+  name(row) { return this.node(row); }
+  size(row) { return this.sizes[row]; }
+}
+
+/** Rows as groups of tiles: [{ name, note, size (GPUs), rows, tiles: [{ name, rows }] }]; the largest group first, equal ones by name. */
 export function group(layout, rows, by, stateOf) {
   const keyOf = by === "state" ? stateOf : (row) => GROUPS[by].of(layout, row);
   const groups = [...collect(rows, keyOf)].map(([name, mine]) => ({
-    name, rows: mine, note: noteOf(layout, mine, by),
+    name, rows: mine, note: noteOf(layout, mine, by), size: layout.size ? mine.reduce((sum, row) => sum + layout.size(row), 0) : mine.length,
     tiles: [...collect(mine, (row) => layout.node(row))].sort(byName).map(([node, gpus]) => ({ name: by === "node" ? "" : node, rows: gpus.sort((a, b) => layout.index(a) - layout.index(b)) })),
   }));
   return groups.sort((a, b) => b.tiles.length - a.tiles.length || compare(a.name, b.name));
@@ -46,7 +65,7 @@ function collect(rows, keyOf) {
 }
 
 const byName = ([a], [b]) => compare(a, b);
-const compare = (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
+const { compare } = new Intl.Collator("en", { numeric: true });
 
 function noteOf(layout, rows, by) {
   const words = new Set(rows.map((row) => (by === "model" ? layout.pool(row) : shortModel(layout.model(row)))));
@@ -58,7 +77,8 @@ function noteOf(layout, rows, by) {
  * Places `groups` into `width` × `height`: the largest cells that fit win, and may stand taller than wide.
  * Small groups stand side by side on shelves; where that gives smaller cells, groups stand in level columns.
  * options: columns (most), pad, gap, labels (height of a group's name, 0: none), under, least and most (px a cell), tileNames.
- * Answers { x, y (by row), size, sizeY, pitch, pitchY, groups: [{…, x, y, width, room}], tiles: [{name, x, y, width}], height }.
+ * Answers { x, y (by row), size, sizeY, pitch, pitchY, groups: [{…, x, y, width, room}], tiles: [{name, x, y, width}],
+ * nameRoom (px over each tile), height }.
  * What does not fit even with the smallest cells grows beyond `height`.
  */
 export function arrange(groups, count, width, height, options = {}) {
@@ -126,7 +146,7 @@ function write({ places, pitch, pitchY, tile, tileGap, lines, named, height }, g
     const place = places[g];
     one.tiles.forEach((each, t) => {
       const left = place.x + (t % place.perRow) * tile, top = place.y + o.labels + Math.floor(t / place.perRow) * lines[g] + named;
-      if (named && each.name) tiles.push({ name: each.name, x: Math.round(left), y: Math.round(top - named), width: tile - tileGap });
+      if (o.tileNames && each.name) tiles.push({ name: each.name, x: Math.round(left), y: Math.round(top), width: tile - tileGap });
       each.rows.forEach((row, i) => {
         x[row] = Math.round(left + (i % shape.columns) * pitch);
         y[row] = Math.round(top + Math.floor(i / shape.columns) * pitchY);
@@ -134,7 +154,8 @@ function write({ places, pitch, pitchY, tile, tileGap, lines, named, height }, g
     });
   });
   return {
-    x, y, tiles, pitch, pitchY, height: Math.ceil(height), size: Math.max(3, Math.round(pitch - gutter)), sizeY: Math.max(3, Math.round(pitchY - gutter)),
+    x, y, tiles, pitch, pitchY, height: Math.ceil(height), nameRoom: named || tileGap,
+    size: Math.max(2, Math.round(pitch - gutter)), sizeY: Math.max(2, Math.round(pitchY - gutter)),
     groups: groups.map((one, g) => ({ ...one, ...rounded(places[g]), width: Math.round(Math.min(places[g].room, Math.max(Math.min(one.tiles.length, places[g].perRow) * tile - tileGap, NARROWEST))) })),
   };
 }

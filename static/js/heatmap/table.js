@@ -3,6 +3,8 @@ import { NO_DATA, quantity } from "../figures.js";
 import { el, state as stateWord } from "../kit.js";
 import { DUTY, FLAG, GPU_UTIL, HEADROOM, LOOK, LOOKS, MEMORY, OFFLINE_SHARE, P99, POWER, SM_ACTIVITY, STALE, TEMPERATURE, UNREACHABLE } from "../wire.js";
 
+const PENDING = "…"; // the value is asked for and not here yet
+
 const PAGE = 100;
 const text = (value) => (a, b) => String(value(a)).localeCompare(String(value(b)), "en", { numeric: true });
 const LOOK_WORDS = { OK: "live", ZERO: "live, zero", IDLE: "live, idle", STALE: "stale", UNREACHABLE: "unreachable", UNSUPPORTED: "unsupported" };
@@ -11,7 +13,7 @@ const LOOK_WORDS = { OK: "live", ZERO: "live, zero", IDLE: "live, idle", STALE: 
 function columns(store) {
   const { layout } = store;
   const number = (word, field, unit = "%", digits = 0, opt = true) => ({
-    word, num: true, opt, read: (row) => quantity(store.value(row, field), unit, digits),
+    word, num: true, opt, field, read: (row) => (store.gpus.isWatched(row, field) ? quantity(store.value(row, field), unit, digits) : PENDING),
     compare: (a, b) => { const x = store.value(a, field), y = store.value(b, field); return (x === null) - (y === null) || x - y; },
   });
   return {
@@ -26,7 +28,7 @@ function columns(store) {
     utilisation: number("Utilisation", GPU_UTIL),
     memory: number("Memory", MEMORY),
     p99: number("p99 of SLO", P99),
-    duty: { ...number("Duty", DUTY), read: (row) => (store.has(row, FLAG.OFFLINE) ? quantity(store.value(row, DUTY), "%") : "no guest") },
+    duty: { ...number("Duty", DUTY), read: (row) => (!store.gpus.isWatched(row, DUTY) ? PENDING : store.has(row, FLAG.OFFLINE) ? quantity(store.value(row, DUTY), "%") : "no guest") },
     temperature: number("Temp.", TEMPERATURE, "°C"),
     power: number("Power", POWER),
     data: { word: "Data", read: (row) => LOOK_WORDS[LOOKS[store.byte(row, LOOK)]], compare: (a, b) => store.byte(a, LOOK) - store.byte(b, LOOK) },
@@ -37,9 +39,14 @@ function columns(store) {
 const DESCENDING = new Set(["sm_activity", "utilisation", "memory", "offline_share", "temperature", "power", "p99"]);
 
 export class Table {
-  constructor(box, store) {
-    Object.assign(this, { box, store, rows: [], by: "headroom", down: false, shown: PAGE, cells: new Map() });
+  /** `onShown` is told whenever other rows, or rows in another order, are shown. */
+  constructor(box, store, onShown) {
+    Object.assign(this, { box, store, onShown, rows: [], order: [], columns: {}, by: "headroom", down: false, shown: PAGE, cells: new Map() });
   }
+
+  /** The rows that are seen, and the field that all are ordered by (undefined when that is none). */
+  get visible() { return this.order.slice(0, this.shown); }
+  get field() { return this.columns[this.by]?.field; }
 
   /** Shows these rows, ordered by a column; `by` of a fill orders from its loud end. */
   show(rows, by) {
@@ -54,7 +61,7 @@ export class Table {
 
   draw() {
     this.cells.clear();
-    const visible = this.order.slice(0, this.shown), heads = Object.entries(this.columns).map(([key, column]) => this.head(key, column));
+    const { visible } = this, heads = Object.entries(this.columns).map(([key, column]) => this.head(key, column));
     const body = visible.map((row) => el("tr", {}, ...Object.entries(this.columns).map(([key, column]) => this.cell(row, key, column))));
     const table = el("table", { class: "t rows edge" }, el("caption", { class: "visually-hidden" }, "GPUs with their live values"),
       el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...body));
@@ -62,6 +69,7 @@ export class Table {
     more && more.addEventListener("click", () => { this.shown += PAGE; this.draw(); });
     const foot = el("p", { class: "tablefoot" }, el("span", { class: "tn" }, `${visible.length.toLocaleString("en")} of ${this.order.length.toLocaleString("en")} GPUs. Values change in place; the order is kept until you choose another.`), more || null);
     this.box.replaceChildren(el("div", { class: "scroll-x" }, table), foot);
+    this.onShown();
   }
 
   head(key, column) {

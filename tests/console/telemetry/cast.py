@@ -23,13 +23,9 @@ def pool(name: str = "search-eu", mode: SharingMode = SharingMode.ENFORCE) -> Po
 
 
 def node(name: str = "node-07", *, gpus: int = 2, token: str = TOKEN, **facts: object) -> Node:
+    given = {"pool": pool(), "state": Node.State.CONNECTED, "state_since": T, **facts}
     made = Node.objects.create(
-        name=name,
-        pool=pool(),
-        state=Node.State.CONNECTED,
-        state_since=T,
-        token_sha256=hashlib.sha256(token.encode()).hexdigest(),
-        **facts,
+        name=name, token_sha256=hashlib.sha256(token.encode()).hexdigest(), **given
     )
     for index in range(gpus):
         gpu(made, index)
@@ -80,9 +76,10 @@ def placement(on: Gpu, of: OfflineJob | None = None, **facts: object) -> Placeme
     return Placement.objects.create(job=of or job(), gpu=on, **{**given, **facts})
 
 
-def person(name: str = "m.ortega", role: Role = Role.VIEWER) -> User:
+def person(name: str = "m.ortega", role: Role = Role.VIEWER, pool: Pool | None = None) -> User:
+    """`pool` None: with this role everywhere."""
     user = User.objects.create_user(name, password="made-up")
-    RoleBinding.objects.create(user=user, role=role)
+    RoleBinding.objects.create(user=user, role=role, pool=pool)
     return user
 
 

@@ -13,7 +13,7 @@ from channels.db import database_sync_to_async as in_database
 from django.contrib.auth.models import AnonymousUser
 from django.test import Client
 
-from console.accounts.models import User
+from console.accounts.models import Role, User
 from console.telemetry import feed
 from console.telemetry.feed import BrowserFeed
 from console.telemetry.hub import Hub
@@ -23,7 +23,8 @@ from tests.console.telemetry.sockets import Socket
 from tests.wire.frames import SNAPSHOT, Frame, decode
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SOMEBODY = SimpleNamespace(is_authenticated=True)
+SOMEBODY = SimpleNamespace(is_authenticated=True, is_active=True, is_superuser=True)
+MAP = '{"op": "watch", "number": 1, "detail": "gpus", "fields": ["HEADROOM"]}'
 
 
 @pytest_asyncio.fixture
@@ -70,8 +71,9 @@ async def test_without_a_sign_in_nothing_is_sent(watch):
 async def test_a_tab_starts_with_a_snapshot_and_goes_on_with_deltas(watch, hub):
     await with_fleet(hub)
     socket = await watch()
+    await socket.send(MAP)
     first, second = await next_frame(socket), await next_frame(socket)
-    assert (first.kind, len(first.cells)) == (SNAPSHOT, 2)
+    assert (first.kind, first.rows, first.watch) == (SNAPSHOT, 2, 1)
     assert second.kind != SNAPSHOT
     assert second.sequence == first.sequence + 1
     assert first.epoch == hub.layout.epoch
@@ -80,8 +82,9 @@ async def test_a_tab_starts_with_a_snapshot_and_goes_on_with_deltas(watch, hub):
 async def test_a_tab_that_asks_after_a_gap_gets_a_snapshot(watch, hub):
     await with_fleet(hub)
     socket = await watch()
+    await socket.send(MAP)
     await next_frame(socket)
-    await socket.send("snapshot")
+    await socket.send('{"op": "snapshot"}')
     async with asyncio.timeout(8):
         while (await next_frame(socket)).kind != SNAPSHOT:
             pass
@@ -112,6 +115,24 @@ async def test_nonsense_from_a_browser_is_counted(watch, hub):
     async with asyncio.timeout(8):
         while not hub.refused.counts["browser: unknown message"]:
             await asyncio.sleep(0.01)
+
+
+def node_elsewhere() -> None:
+    cast.node("node-08", token="another", pool=cast.pool("ads-us"))
+
+
+async def test_a_tab_is_told_of_the_pools_of_its_person_alone(watch, hub):
+    node = await in_database(cast.node)()
+    await in_database(node_elsewhere)()
+    hub.start()
+    async with asyncio.timeout(8):
+        while len(hub.layout.facts.ids) < 4:
+            await asyncio.sleep(0.01)
+    person = await in_database(cast.person)(role=Role.VIEWER, pool=node.pool)
+    socket = await watch(person)
+    await socket.send(MAP)
+    assert (await next_frame(socket)).rows == 2
+    assert (await next_told(socket, "summary"))["gpus"] == 2
 
 
 async def test_a_tab_that_left_is_forgotten(watch, hub):

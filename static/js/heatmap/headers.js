@@ -1,0 +1,92 @@
+// Names and counts over each group, names of nodes over their cells: a canvas of text that is drawn anew when it moves or a count changes.
+import { FONT, glyphAt } from "./sprites.js";
+
+const NAMED_FROM = 22, LINE = 18; // px of a cell from which nodes are named; px of a header
+const TOLD = ["NO_DATA", "OVERLIMIT", "UNHEALTHY"]; // from the right
+
+export class Headers {
+  constructor(context, heat) {
+    Object.assign(this, { c: context, heat, widths: new Map(), font: "" });
+  }
+
+  /** All of them, or only those of groups whose counts changed. */
+  draw(all) {
+    const { c, heat } = this, { ratio, tally, placed } = heat;
+    if (heat.options.labels === 0) return;
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    if (all) { c.clearRect(0, 0, heat.width, heat.height); this.drawTiles(); }
+    placed.groups.forEach((one, g) => {
+      if (!all && (!tally.changed[g] || heat.options.compact)) return;
+      tally.changed[g] = 0;
+      this.drawGroup(one, g);
+    });
+  }
+
+  drawTiles() {
+    const { placed, camera, k, width, height } = this.heat, { zoom } = camera;
+    if (placed.pitch * zoom < NAMED_FROM || placed.nameRoom * zoom < 12) return;
+    for (const tile of placed.tiles) {
+      const x = tile.x * zoom - camera.x, y = tile.y * zoom - camera.y;
+      if (x > width || y > height || x + tile.width * zoom < 0 || y < -LINE) continue;
+      this.label(tile.name, x, y - 13, tile.width * zoom, `500 11px ${FONT}`, k.ink3);
+    }
+  }
+
+  drawGroup(one, g) {
+    const { c, heat } = this, { camera, k, options } = heat, { zoom } = camera;
+    const left = one.x * zoom - camera.x, y = (one.y + heat.headerHeight) * zoom - camera.y - heat.headerHeight, wide = one.width * zoom;
+    if (y > heat.height || y < -LINE * 2 || left > heat.width || left + wide < 0) return;
+    const x = Math.max(left, 8), end = Math.min(left + wide, heat.width - 8);
+    c.clearRect(x - 1, y, end - x + 2, LINE);
+    const right = options.compact ? end : this.drawCounts(one, g, x, end, y);
+    const name = this.label(one.name, x, y + 2, right - x - 8, `600 ${options.font ?? 12}px ${FONT}`, k.ink);
+    if (!options.compact && one.note && name + 60 < right - x) this.label(one.note, x + name + 8, y + 3, right - x - name - 16, `400 11px ${FONT}`, k.ink3);
+  }
+
+  /** Right-aligned; answers where the text on the left must end. */
+  drawCounts(one, g, left, end, y) {
+    const { c, heat } = this, { k, tally } = heat;
+    let right = end;
+    c.textBaseline = "top";
+    for (const state of TOLD) {
+      const count = tally.of(g, state);
+      if (!count || right - left < 90) continue;
+      const text = count.toLocaleString("en"), wide = this.width(text, `500 11px ${FONT}`);
+      c.fillStyle = k.ink2;
+      c.fillText(text, right - wide, y + 3);
+      glyphAt(c, state, right - wide - 15, y + 3, 11, k.tone[state]);
+      right -= wide + 23;
+    }
+    const text = `${one.size.toLocaleString("en")} GPU${one.size === 1 ? "" : "s"}`, wide = this.width(text, `400 11px ${FONT}`);
+    if (right - left < wide + 60) return right;
+    c.fillStyle = k.ink3;
+    c.fillText(text, right - wide, y + 3);
+    return right - wide;
+  }
+
+  /** Text cut to `width` from its start (the end of a node's name tells more); answers its width. */
+  label(text, x, y, width, font, ink) {
+    const { c } = this;
+    let shown = text;
+    while (shown.length > 2 && this.width(shown, font) > width) shown = `…${shown.slice(shown.startsWith("…") ? 2 : 1)}`;
+    if (shown.length <= 2 && shown !== text) return 0;
+    this.width(shown, font);
+    c.textBaseline = "top";
+    c.fillStyle = ink;
+    c.fillText(shown, x, y);
+    return this.width(shown, font);
+  }
+
+  /** The width of a text, measured once; leaves the context with this font. */
+  width(text, font) {
+    if (this.font !== font) { this.c.font = font; this.font = font; }
+    const key = `${font} ${text}`;
+    let width = this.widths.get(key);
+    if (width === undefined) {
+      if (this.widths.size > 5_000) this.widths.clear();
+      width = this.c.measureText(text).width;
+      this.widths.set(key, width);
+    }
+    return width;
+  }
+}
