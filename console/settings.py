@@ -58,6 +58,8 @@ INSTALLED_APPS = [
     "console.evictions",
     "console.faults",
     "console.telemetry",
+    "console.history",
+    "console.past",
     "console.runs",
     "console.predictor",
     "console.overview",
@@ -212,6 +214,8 @@ ROUND_PERIOD_S = env_int("MUXFLOW_ROUND_PERIOD_S", 60)
 REALLOCATION_PERIOD_S = env_int("MUXFLOW_REALLOCATION_PERIOD_S", 60)
 FLEET_SAMPLE_PERIOD_S = env_int("MUXFLOW_FLEET_SAMPLE_PERIOD_S", 10)
 METRICS_PERIOD_S = env_int("MUXFLOW_METRICS_PERIOD_S", 15)
+HISTORY_PERIOD_S = env_int("MUXFLOW_HISTORY_PERIOD_S", 10)
+HISTORY_ROLL_PERIOD_S = env_int("MUXFLOW_HISTORY_ROLL_PERIOD_S", 30)
 FORECAST_PERIOD_S = env_int("MUXFLOW_FORECAST_PERIOD_S", 30)
 OBSERVE_PERIOD_S = env_int("MUXFLOW_OBSERVE_PERIOD_S", 15)
 OBSERVATION_WINDOW_S = env_int("MUXFLOW_OBSERVATION_WINDOW_S", 60)

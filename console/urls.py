@@ -19,6 +19,7 @@ api: list[URLPattern | URLResolver] = [
     path("", include("console.evictions.api_urls")),
     path("", include("console.faults.api_urls")),
     path("", include("console.telemetry.api_urls")),
+    path("", include("console.history.api_urls")),
     path("", include("console.forecasts.api_urls")),
     path("", include("console.runs.api_urls")),
     path("", include("console.predictor.api_urls")),
@@ -45,6 +46,7 @@ urlpatterns = [
     path("", include("console.evictions.urls")),
     path("", include("console.faults.urls")),
     path("", include("console.telemetry.urls")),
+    path("", include("console.past.urls")),
     path("", include("console.forecasts.urls")),
     path("", include("console.predictor.urls")),
 ]

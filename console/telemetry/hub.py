@@ -29,6 +29,7 @@ from redis.backoff import NoBackoff
 
 from console import announce
 from console.errors import Unavailable
+from console.history.outgoing import Outgoing
 from console.inventory import bell
 from console.scheduling import observed
 from console.telemetry import counts, latest, layout, links, live_store
@@ -62,6 +63,7 @@ LAYOUT_S: Final = 10.0
 LAYOUT_APART_S: Final = 0.5  # when many nodes say hello at once
 LAYOUT_REST: Final = 10  # times as long as it took
 DATABASE_THREADS: Final = 4
+FLUSH_S: Final = 1.0  # a look whether ten seconds are complete
 # The whole of what another process knows is read when it appears, and then this often: between,
 # it tells what changed.
 WHOLE_S: Final = 5.0
@@ -74,6 +76,7 @@ class Hub:
         self.layout: Layout = layout.empty()
         self.grid = Grid(self.layout.facts)
         self.history = History()
+        self.outgoing = Outgoing()
         self.audience = Audience(self.grid)
         self.intake = Intake(self.refused)
         self.statuses = Statuses()
@@ -113,6 +116,7 @@ class Hub:
             ("telemetry", self._drain, DRAIN_S),
             ("live map", self._turn, TICK_S),
             ("live grid exchange", self._exchange, TICK_S),
+            ("history", self._flush, FLUSH_S),
             ("bells", self._listen, 0),
             ("generations of nodes", self.links.poll, POLL_NODES_S),
             ("lease renewals", self.links.renew, links.RENEW_STEP_S),
@@ -209,7 +213,11 @@ class Hub:
         taken = self.intake.drain(self.grid.facts, self.layout.epoch)
         for sampled in taken:
             self.grid.put(*sampled)
+            self.outgoing.take(self.grid.facts.ids[sampled.rows], *sampled[1:])
         return [sampled.rows for sampled in taken]
+
+    async def _flush(self) -> None:
+        await self.outgoing.flush(self._client, self.process, time.time())
 
     async def _write_statuses(self) -> None:
         """What nodes say is true of them. While the database does not answer, all of it waits."""

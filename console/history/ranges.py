@@ -1,0 +1,142 @@
+"""The past of a GPU, a node, a pool or a service over any range, with as many points as a chart has
+pixels. The last minute or so is not in here yet: it is written when it is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from console.history import past, rolling, tiers
+from console.history.blocks import Rolled
+from console.history.kept import AT, MISSING, SCALES, Codes, decode_one
+from console.history.models import Kind
+from console.history.tiers import RAW, TEN, Reading
+from console.inventory.models import Gpu as GpuRow
+
+POINTS: Final = 600
+
+
+@dataclass(frozen=True)
+class Gpu:
+    id: int
+
+
+@dataclass(frozen=True)
+class Node:
+    id: int
+
+
+@dataclass(frozen=True)
+class Pool:
+    id: int
+
+
+@dataclass(frozen=True)
+class Service:
+    id: int
+
+
+Scope = Gpu | Node | Pool | Service
+Values = list[float | None]
+
+
+@dataclass(frozen=True)
+class Band:
+    """Mean, low and high of each point, None for a gap. Of a point that is one second of one GPU
+    the mean is the last value, and low and high take in the worst of that second."""
+
+    mean: Values
+    low: Values
+    high: Values
+
+
+@dataclass(frozen=True)
+class Chart:
+    """`times` are the starts of the points, Unix seconds, `period_s` apart; `tier` names what was
+    read. `samples` says from how many GPU-seconds each point is, `gpus` of how many GPUs at most.
+    """
+
+    tier: str
+    period_s: int
+    times: list[float]
+    series: dict[str, Band]
+    samples: list[int]
+    gpus: int
+
+
+def chart(
+    scope: Scope,
+    names: Sequence[str],
+    start: float,
+    end: float,
+    points: int = POINTS,
+    now: float | None = None,
+) -> Chart:
+    """At most `points` points in all. `names` of `kept.NAMES`, values in wire units. Raises
+    Gpu.DoesNotExist."""
+    finest = RAW if isinstance(scope, Gpu | Node) else TEN
+    how = tiers.reading(start, end, points, time.time() if now is None else now, finest)
+    return _chart(scope, names, start, end, how)
+
+
+def samples(gpu_id: int, start: float, end: float, now: float | None = None) -> Chart:
+    """One GPU second by second, or as finely as there still is."""
+    return chart(Gpu(gpu_id), tuple(SCALES), start, end, max(1, int(end - start) + 1), now)
+
+
+def _chart(scope: Scope, names: Sequence[str], start: float, end: float, how: Reading) -> Chart:
+    period_s = how.period_s
+    first = int(start // period_s) * period_s
+    last = max(first + period_s, -int(-end // period_s) * period_s)
+    found = _read(scope, how, first, last)
+    count = (last - first) // period_s
+    times = [float(first + number * period_s) for number in range(count)]
+    if found is None:
+        gap: Values = [None] * count
+        return Chart(
+            how.tier.name, period_s, times, {n: Band(gap, gap, gap) for n in names}, [0] * count, 0
+        )
+    drawn = _as_one(rolling.together(found, how.together))
+    gpus = len(found.members) if isinstance(scope, Gpu | Node) else _most(found, how)
+    series = {name: _band(drawn, AT[name], name) for name in names}
+    return Chart(how.tier.name, period_s, times, series, drawn.count[0].tolist(), gpus)
+
+
+def _read(scope: Scope, how: Reading, first: int, last: int) -> Rolled | None:
+    match scope:
+        case Gpu(id):
+            node = GpuRow.objects.values_list("node_id", flat=True).get(pk=id)
+            found = past.read(Kind.NODE, node, how.tier, first, last, [id])
+        case Node(id):
+            found = past.read(Kind.NODE, id, how.tier, first, last)
+        case Pool(id):
+            found = past.read(Kind.POOL, id, how.tier, first, last)
+        case Service(id):
+            found = past.read(Kind.SERVICE, id, how.tier, first, last)
+    return found if found is not None and found.members else None
+
+
+def _as_one(found: Rolled) -> Rolled:
+    if len(found.members) == 1:
+        return found
+    return rolling.group(found, 0, np.arange(len(found.members)))
+
+
+def _most(found: Rolled, how: Reading) -> int:
+    return int(-(-int(found.count.max(initial=0)) // how.tier.period_s))
+
+
+def _band(drawn: Rolled, at: int, name: str) -> Band:
+    return Band(*(_values(one[at, 0], name) for one in (drawn.mean, drawn.low, drawn.high)))
+
+
+def _values(codes: Codes, name: str) -> Values:
+    values: npt.NDArray[np.float64] = decode_one(codes, SCALES[name])
+    rounded = [float(f"{value:.5g}") for value in values.tolist()]
+    missing = (codes == MISSING).tolist()
+    return [None if gap else value for value, gap in zip(rounded, missing, strict=True)]

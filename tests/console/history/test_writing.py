@@ -1,0 +1,140 @@
+"""From a web process through Redis into blocks, and what of it survives which fault."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+import redis.asyncio
+from django.conf import settings
+from django.db import OperationalError
+
+from console import live_state
+from console.history import outgoing, ranges, writing
+from console.history.models import Block, TakenBatch
+from console.history.outgoing import Outgoing
+from console.inventory.models import Gpu
+from console.telemetry.latest import COLUMN, COLUMNS
+from tests.console.inventory.cast import a_node
+from tests.console.telemetry.conftest import with_redis  # noqa: F401
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.integration]
+
+MINUTE = int(time.time()) // 60 * 60 - 600
+
+
+def send(gpus: list[int], seconds: int) -> None:
+    """As a web process does: samples come each second, and every now and then it looks."""
+    values = np.full((len(gpus), len(COLUMNS)), np.nan, np.float32)
+    values[:, COLUMN["sm_activity"]] = 40.0
+    worst, state = values[:, :12].copy(), np.ones(len(gpus), np.uint8)
+
+    async def run() -> None:
+        client, process = redis.asyncio.Redis.from_url(settings.REDIS_URL), Outgoing()
+        for second in range(MINUTE, MINUTE + seconds):
+            at = np.full(len(gpus), second + 0.4)
+            process.take(np.array(gpus, np.uint32), at, state, values, worst)
+            await process.flush(client, "web-1", second + 1.0)
+        await process.flush(client, "web-1", MINUTE + seconds + outgoing.BATCH_S)
+        await client.aclose()
+
+    asyncio.run(run())
+
+
+def write() -> int:
+    return writing.write(datetime.now(UTC))
+
+
+def told(gpu: int, seconds: int) -> list[float | None]:
+    found = ranges.chart(ranges.Gpu(gpu), ["sm_activity"], MINUTE, MINUTE + seconds)
+    return found.series["sm_activity"].mean
+
+
+def waiting() -> int:
+    return int(live_state.client().zcard(outgoing.index()))
+
+
+@pytest.fixture
+def gpus(with_redis) -> list[int]:  # noqa: F811
+    a_node(gpus=3)
+    return list(Gpu.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def test_each_second_reaches_the_database_once(gpus):
+    send(gpus, 130)
+    assert (write(), write()) == (13, 0)
+    assert waiting() == 0
+    assert told(gpus[2], 130) == [40.0] * 130
+
+
+@pytest.fixture
+def breaks(monkeypatch) -> Callable[..., None]:
+    """A call that fails once."""
+
+    def arrange(owner, name: str, error: Exception) -> None:
+        def fail(*args, **kwargs):
+            monkeypatch.undo()
+            raise error
+
+        monkeypatch.setattr(owner, name, fail)
+
+    return arrange
+
+
+def test_a_worker_that_dies_before_it_clears_up_writes_nothing_twice(gpus, breaks):
+    send(gpus, 60)
+    breaks(live_state.client(), "delete", KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    blocks = Block.objects.count()
+    assert waiting() == 6
+    assert write() == 0
+    assert (waiting(), Block.objects.count()) == (0, blocks)
+    assert (
+        ranges.chart(ranges.Gpu(gpus[0]), ["sm_activity"], MINUTE, MINUTE + 60).samples == [1] * 60
+    )
+
+
+def test_while_the_database_is_away_nothing_is_lost(gpus, breaks):
+    send(gpus, 300)
+    breaks(writing, "store", OperationalError("away"))
+    with pytest.raises(OperationalError):
+        write()
+    assert (waiting(), TakenBatch.objects.count()) == (30, 0)
+    while write():
+        pass
+    assert told(gpus[0], 300) == [40.0] * 300
+
+
+def test_a_batch_that_is_none_holds_nobody_up(gpus):
+    send(gpus, 60)
+    client = live_state.client()
+    client.set(outgoing.key("web-9:1"), b"nonsense")
+    client.zadd(outgoing.index(), {"web-9:1": MINUTE + 10, "web-8:gone": MINUTE + 20})
+    assert write() == 8
+    assert told(gpus[0], 60) == [40.0] * 60
+
+
+def test_without_redis_samples_wait_and_then_they_are_bounded(gpus, settings, monkeypatch):
+    settings.REDIS_URL = "redis://127.0.0.1:9/0"
+    monkeypatch.setattr(outgoing, "MOST_WAITING", 30)
+    process = Outgoing()
+    values = np.full((3, len(COLUMNS)), 1.0, np.float32)
+
+    async def run() -> None:
+        client = redis.asyncio.Redis.from_url(settings.REDIS_URL)
+        for second in range(MINUTE, MINUTE + 40):
+            at = np.full(3, second + 0.4)
+            process.take(
+                np.array(gpus, np.uint32), at, np.ones(3, np.uint8), values, values[:, :12]
+            )
+            with suppress(redis.RedisError):
+                await process.flush(client, "web-1", second + 1.0)
+
+    asyncio.run(run())
+    assert process.dropped_total > 0
