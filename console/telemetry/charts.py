@@ -47,9 +47,12 @@ def ten_minutes(passport: Passport, series: Series) -> dict[str, Any]:
 
 def marks(passport: Passport) -> list[dict[str, Any]]:
     """What happened in these ten minutes: one query."""
-    recent = NodeEvent.objects.filter(
-        gpu=passport.gpu, kind__in=_MARKS, at__gte=passport.now - timedelta(seconds=SPAN_S)
-    )
+    return marks_between(passport.gpu.pk, passport.now - timedelta(seconds=SPAN_S), passport.now)
+
+
+def marks_between(gpu_id: int, start: datetime, end: datetime) -> list[dict[str, Any]]:
+    """The newest of what happened to a GPU then."""
+    recent = NodeEvent.objects.filter(gpu=gpu_id, kind__in=_MARKS, at__gte=start, at__lte=end)
     rows = reversed(recent.order_by("-at").values_list("at", "kind")[:MARKS])
     return [_mark(at, EventKind(kind)) for at, kind in rows]
 

@@ -1,0 +1,140 @@
+"""Charts of a range of the past, as options of static/js/charts/line.js. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from agents.wire.names import Signal
+from console.history.ranges import Band, Chart, Values
+
+GIB: Final = 1 << 30
+HOUR_S: Final = 3_600
+# By the value of the address: how far back, and the word of the button.
+RANGES: Final[Mapping[str, tuple[int, str]]] = {
+    "1h": (HOUR_S, "1 h"),
+    "6h": (6 * HOUR_S, "6 h"),
+    "24h": (24 * HOUR_S, "24 h"),
+    "7d": (7 * 24 * HOUR_S, "7 d"),
+    "90d": (90 * 24 * HOUR_S, "90 d"),
+}
+USUAL: Final = "1h"
+# Lines of the table: a chart's points would be hundreds.
+LINES: Final = 48
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One chart: `name` of `history.kept`, as `word`, in `unit`, each `per` wire units."""
+
+    name: str
+    word: str
+    unit: str
+    digits: int = 0
+    per: float = 1.0
+    range: tuple[float, float | None] = (0, None)
+
+
+P99: Final = Drawn(Signal.ONLINE_P99.value, "Online p99", "ms")
+QPS: Final = Drawn(Signal.ONLINE_QPS.value, "Online load", "QPS")
+SM: Final = Drawn(Signal.SM_ACTIVITY.value, "SM activity", "%", range=(0, 100))
+OFFLINE: Final = Drawn("sm_offline_percent", "of it offline", "%", range=(0, 100))
+UTIL: Final = Drawn(Signal.GPU_UTIL.value, "GPU utilisation", "%", range=(0, 100))
+MEMORY: Final = Drawn(Signal.MEMORY.value, "Memory", "GiB", 1, GIB)
+POWER: Final = Drawn(Signal.POWER.value, "Power", "W")
+OF_GPU: Final = (P99, SM, OFFLINE, UTIL, MEMORY, POWER)
+OF_MANY: Final = (SM, OFFLINE, UTIL, MEMORY, POWER)
+OF_SERVICE: Final = (P99, QPS, SM, OFFLINE)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A chart with its options, and what the reader of a screen is told of it."""
+
+    drawn: Drawn
+    options: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        return f"past-{self.drawn.name}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the table: a value for each chart, None for a gap."""
+
+    at: datetime
+    cells: list[tuple[float | None, str, int]]
+
+
+def cards(
+    chart: Chart,
+    drawn: Sequence[Drawn],
+    span: tuple[float, float],
+    thresholds: Mapping[str, list[dict[str, Any]]],
+    marks: Sequence[dict[str, Any]],
+) -> list[Card]:
+    """`thresholds` by the name of the chart, in its unit."""
+    return [
+        Card(
+            one,
+            {
+                "x": chart.times,
+                "from": span[0],
+                "to": span[1],
+                "gap_s": 1.5 * chart.period_s,
+                "series": _series(chart.series[one.name], one),
+                "bands": [[1, 2]],
+                "unit": one.unit,
+                "digits": one.digits,
+                "range": list(one.range),
+                "thresholds": thresholds.get(one.name, []),
+                "marks": list(marks),
+                "empty": "Nothing was recorded in this range",
+            },
+        )
+        for one in drawn
+    ]
+
+
+def _series(band: Band, drawn: Drawn) -> list[dict[str, Any]]:
+    shown = {"mean": band.mean, "low": band.low, "high": band.high}
+    looks = {"mean": "main", "low": "faint", "high": "faint"}
+    return [
+        {"label": which, "values": in_unit(values, drawn), "look": looks[which]}
+        for which, values in shown.items()
+    ]
+
+
+def in_unit(values: Values, drawn: Drawn) -> Values:
+    return [None if value is None else round(value / drawn.per, 3) for value in values]
+
+
+def lines(chart: Chart, drawn: Sequence[Drawn]) -> list[Line]:
+    """One point in so many, newest first: the table that stands for the pictures."""
+    every = -(-len(chart.times) // LINES)
+    columns = [(one, in_unit(chart.series[one.name].mean, one)) for one in drawn]
+    return [
+        Line(
+            datetime.fromtimestamp(chart.times[at], UTC),
+            [(values[at], one.unit, one.digits) for one, values in columns],
+        )
+        for at in range(len(chart.times) - 1, -1, -every)
+    ]
+
+
+def resolution(chart: Chart) -> str:
+    """In words: what one point of the chart is."""
+    if chart.period_s == 1:
+        return "each second as it was; shaded to the worst of it"
+    made_of = "" if chart.tier == _span(chart.period_s) else f" (from {chart.tier})"
+    return f"means of {_span(chart.period_s)}{made_of}, lowest to highest shaded"
+
+
+def _span(seconds: int) -> str:
+    for unit_s, unit in ((HOUR_S, "h"), (60, "min")):
+        if seconds >= unit_s and seconds % unit_s == 0:
+            return f"{seconds // unit_s} {unit}"
+    return f"{seconds} s"

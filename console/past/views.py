@@ -1,0 +1,140 @@
+"""The charts of a range of the past, as a card of the pages of GPU, node, pool and service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from agents.wire.names import Signal
+from console.accounts import access
+from console.accounts.access import SreRequest
+from console.accounts.models import Role
+from console.history import ranges
+from console.history.ranges import Scope
+from console.inventory.models import Gpu, Node
+from console.past import cards
+from console.past.cards import Drawn
+from console.telemetry import charts, passport
+from console.telemetry.scales import Scale
+from console.workloads.models import OnlineService
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whose past, where its own page is, and which charts it gets."""
+
+    scope: Scope
+    name: str
+    page: str
+    drawn: Sequence[Drawn]
+    thresholds: dict[str, list[dict[str, Any]]]
+    gpu: int | None = None
+
+
+@require_safe
+def past(request: SreRequest, kind: str, owner: int) -> HttpResponse:
+    """The card, for htmx; else a page with nothing but it."""
+    subject = _subject(request, kind, owner)
+    asked = request.GET.get("past", "")
+    key = asked if asked in cards.RANGES else cards.USUAL
+    until = time.time()
+    span = (until - cards.RANGES[key][0], until)
+    names = [one.name for one in subject.drawn]
+    chart = ranges.chart(subject.scope, names, *span)
+    marks = charts.marks_between(subject.gpu, *_moments(span)) if subject.gpu else []
+    context = {
+        "subject": subject,
+        "kind": kind,
+        "owner": owner,
+        "key": key,
+        "ranges": [
+            (value, word, f"{subject.page}?past={value}")
+            for value, (_, word) in cards.RANGES.items()
+        ],
+        "cards": cards.cards(chart, subject.drawn, span, subject.thresholds, marks),
+        "lines": cards.lines(chart, subject.drawn),
+        "resolution": cards.resolution(chart),
+        "chart": chart,
+        "file": _file(kind, owner, names, span),
+    }
+    template = "past/_card.html" if request.htmx else "past/page.html"
+    return render(request, template, context)
+
+
+def _moments(span: tuple[float, float]) -> tuple[datetime, datetime]:
+    start, end = (datetime.fromtimestamp(at, UTC) for at in span)
+    return start, end
+
+
+def _file(kind: str, owner: int, names: Sequence[str], span: tuple[float, float]) -> str:
+    asked = {kind: owner, "names": ",".join(names), "since": int(span[0]), "until": int(span[1])}
+    return f"{reverse('api_history')}?{urlencode({**asked, 'download': 'csv'})}"
+
+
+def _subject(request: SreRequest, kind: str, owner: int) -> Subject:
+    makers = {"gpu": _gpu, "node": _node, "pool": _pool, "service": _service}
+    if kind not in makers:
+        raise Http404("There is a past of a gpu, a node, a pool or a service.")
+    return makers[kind](request, owner)
+
+
+def _gpu(request: SreRequest, owner: int) -> Subject:
+    try:
+        known = passport.load(owner, request.user, timezone.now())
+    except Gpu.DoesNotExist:
+        raise Http404(f"There is no GPU {owner} in the pools that you may see.") from None
+    shown = {one.name for one in cards.OF_GPU}
+    thresholds = {
+        str(scale.signal.value): _thresholds(scale)
+        for scale in known.scales
+        if scale.signal.value in shown
+    }
+    page = reverse("gpu", args=[owner])
+    return Subject(ranges.Gpu(owner), str(known.gpu), page, cards.OF_GPU, thresholds, owner)
+
+
+def _node(request: SreRequest, owner: int) -> Subject:
+    node = get_object_or_404(_in_sight(request, Node.objects.all(), "pool"), pk=owner)
+    page = reverse("node", args=[node.name])
+    return Subject(ranges.Node(owner), node.name, page, cards.OF_MANY, {})
+
+
+def _pool(request: SreRequest, owner: int) -> Subject:
+    pool = get_object_or_404(access.pools_for(request.user, Role.VIEWER), pk=owner)
+    page = reverse("past", args=["pool", owner])
+    return Subject(ranges.Pool(owner), pool.name, page, cards.OF_MANY, {})
+
+
+def _service(request: SreRequest, owner: int) -> Subject:
+    service = get_object_or_404(_in_sight(request, OnlineService.objects.all(), "pool"), pk=owner)
+    slo = service.slo_p99_ms
+    line = [{"at": slo, "label": f"SLO {slo:g} ms", "look": "slo", "side": "left"}] if slo else []
+    page = reverse("service", args=[owner])
+    thresholds = {Signal.ONLINE_P99.value: line}
+    return Subject(ranges.Service(owner), service.name, page, cards.OF_SERVICE, thresholds)
+
+
+def _in_sight(request: SreRequest, rows: QuerySet[Any], path: str) -> QuerySet[Any]:
+    return rows.filter(**{f"{path}__in": access.pools_for(request.user, Role.VIEWER)})
+
+
+def _thresholds(scale: Scale) -> list[dict[str, Any]]:
+    lines = []
+    if scale.evict_at is not None:
+        word = f"Evict above {scale.evict_at:.{scale.digits}f} {scale.unit}"
+        lines.append({"at": scale.evict_at, "label": word, "look": "limit", "side": "left"})
+    if scale.slo is not None:
+        word = f"SLO {scale.slo:g} {scale.unit}"
+        lines.append({"at": scale.slo, "label": word, "look": "slo", "side": "left"})
+    return lines

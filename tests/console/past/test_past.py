@@ -1,0 +1,112 @@
+"""Charts of the past on the pages: what they show, of whom, and what a gap looks like."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+from django.urls import reverse
+
+from console.accounts.models import Role
+from console.history import kept, writing
+from console.history.ranges import Band, Chart
+from console.inventory.models import Gpu
+from console.past import cards
+from tests.console.history.cast import samples
+from tests.console.inventory.cast import a_node, a_pool
+from tests.console.telemetry.cast import person
+from tests.console.workloads.cast import a_service
+
+pytestmark = pytest.mark.django_db
+HTMX = {"HTTP_HX_REQUEST": "true"}
+
+
+@pytest.fixture
+def gpu() -> Gpu:
+    node = a_node(gpus=2)
+    a_service(node.gpus.first())
+    start = int(time.time()) // 60 * 60 - 1_200
+    ids = list(Gpu.objects.values_list("pk", flat=True))
+    rows = samples(ids, start, 600, memory=40 << 30)
+    writing.store(
+        rows.take(np.flatnonzero((rows.second < start + 200) | (rows.second >= start + 300))), 1
+    )
+    return node.gpus.first()
+
+
+def options(html: str, name: str) -> dict:
+    return json.loads(re.search(rf'id="past-{name}"[^>]*>(.*?)</script>', html, re.S)[1])
+
+
+@pytest.mark.parametrize("kind", ["gpu", "node", "pool", "service"])
+def test_each_has_its_past_with_gaps_as_gaps(client, gpu, kind):
+    client.force_login(person(role=Role.VIEWER))
+    owner = {
+        "gpu": gpu.pk, "node": gpu.node_id, "pool": a_pool().pk,
+        "service": gpu.instances.first().service_id,
+    }[kind]  # fmt: skip
+    html = client.get(reverse("past", args=[kind, owner]), **HTMX).content.decode()
+    activity = options(html, "sm_activity")
+    known = [value for value in activity["series"][0]["values"] if value is not None]
+    assert 48 <= len(known) <= 52
+    assert activity["series"][0]["values"].count(None) > 200
+    assert "means of 10 s" in html
+    assert "past=7d" in html
+    page = client.get(reverse("past", args=[kind, owner]))
+    assert b"<h1>" in page.content
+
+
+def test_the_pages_bring_their_past_with_them(client, gpu):
+    client.force_login(person(role=Role.VIEWER))
+    for address in (
+        reverse("gpu", args=[gpu.pk]),
+        reverse("node", args=[gpu.node.name]),
+        reverse("service", args=[gpu.instances.first().service_id]),
+    ):
+        assert 'hx-trigger="load"' in client.get(f"{address}?past=24h").content.decode()
+        assert "?past=24h" in client.get(f"{address}?past=24h").content.decode()
+
+
+def test_thresholds_stand_in_the_chart_of_a_gpu(client, gpu):
+    client.force_login(person(role=Role.VIEWER))
+    html = client.get(reverse("past", args=["gpu", gpu.pk]), **HTMX).content.decode()
+    assert [line["label"] for line in options(html, "online_p99")["thresholds"]][-1] == "SLO 40 ms"
+    assert options(html, "memory")["series"][0]["values"][-100] in (None, 40.0)
+
+
+@pytest.mark.parametrize("address", [("gpu", 10**9), ("pool", 10**9), ("moon", 1)])
+def test_of_what_is_not_there_or_out_of_sight_there_is_no_past(client, gpu, address):
+    client.force_login(person(role=Role.VIEWER, pool=a_pool("elsewhere")))
+    assert client.get(reverse("past", args=address)).status_code == 404
+    assert client.get(reverse("past", args=["gpu", gpu.pk])).status_code == 404
+
+
+def a_chart(period_s: int, tier: str, points: int = 3) -> Chart:
+    band = Band([None, 5.0, None][:points], [None, 4.0, None], [None, 6.0, None])
+    times = [float(period_s * n) for n in range(points)]
+    return Chart(tier, period_s, times, dict.fromkeys(kept.NAMES, band), [0, 1, 0], 1)
+
+
+def test_missing_is_never_zero_in_a_chart_or_its_table():
+    chart = a_chart(10, "10 s")
+    (card,) = cards.cards(chart, [cards.SM], (0, 30), {}, [])
+    assert [one["values"] for one in card.options["series"]] == [
+        [None, 5.0, None], [None, 4.0, None], [None, 6.0, None],
+    ]  # fmt: skip
+    assert [line.cells[0][0] for line in cards.lines(chart, [cards.SM])] == [None, 5.0, None]
+
+
+@pytest.mark.parametrize(
+    ("period_s", "tier", "words"),
+    [
+        (1, "1 s", "each second as it was; shaded to the worst of it"),
+        (10, "10 s", "means of 10 s, lowest to highest shaded"),
+        (180, "1 min", "means of 3 min (from 1 min), lowest to highest shaded"),
+        (1_800, "15 min", "means of 30 min (from 15 min), lowest to highest shaded"),
+    ],
+)
+def test_a_chart_says_what_its_points_are(period_s, tier, words):
+    assert cards.resolution(a_chart(period_s, tier)) == words
