@@ -1,13 +1,12 @@
 """A block of the history: a span of time of some GPUs, as it lies in the database. Pure (numpy).
 
 Raw blocks hold the last value of each second and, for the signals, the worst. Rolled-up ones hold
-for each period the mean, the low and the high, and from how many seconds. Lows and highs are kept
-as their distance from the mean, and codes byte by byte, so that deflating finds what is alike.
+for each period the mean, the low and the high, and from how many seconds. What is stored is the step
+from one moment to the next, and of a worst, a low or a high its distance from the value itself.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -17,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from console.history.kept import MISSING, NAMES, WORST, Codes
-from console.history.rows import inflate, shuffled, unshuffled
+from console.history.steps import deflate, inflate, shuffled, steps, summed, unshuffled
 
 Counts: TypeAlias = npt.NDArray[np.uint32]
 
-_LEVEL: Final = 6
 _MOST_CODES: Final = 64 << 20
 
 
@@ -64,19 +62,18 @@ _decoder: Final = msgspec.msgpack.Decoder(_Packed)
 
 def pack_raw(block: Raw) -> bytes:
     beyond = block.worst - block.last[:WORST]  # wraps, and wraps back
-    codes = np.concatenate([block.last, beyond])
+    codes = np.concatenate([steps(block.last), beyond])
     return _pack(_RAW, block.gpus, block.last.shape[2], shuffled(codes))
 
 
 def pack_rolled(block: Rolled) -> bytes:
-    codes = np.concatenate([block.mean, block.mean - block.low, block.high - block.mean])
+    codes = np.concatenate([steps(block.mean), block.mean - block.low, block.high - block.mean])
     raw = shuffled(codes) + block.count.astype("<u4").tobytes()
     return _pack(_ROLLED, block.members, block.mean.shape[2], raw)
 
 
 def _pack(kind: int, members: Sequence[int], points: int, raw: bytes) -> bytes:
-    data = zlib.compress(raw, _LEVEL)
-    return _encoder.encode(_Packed(kind, tuple(members), points, len(NAMES), data))
+    return _encoder.encode(_Packed(kind, tuple(members), points, len(NAMES), deflate(raw)))
 
 
 def unpack(data: bytes) -> Raw | Rolled:
@@ -92,11 +89,12 @@ def unpack(data: bytes) -> Raw | Rolled:
     size = 2 * planes * n * points
     if packed.kind == _RAW:
         codes = unshuffled(inflate(packed.data, size), (planes, n, points))
-        last = codes[:names]
+        last = summed(codes[:names])
         return Raw(packed.members, _whole(last), last[:WORST] + codes[names:])
     raw = inflate(packed.data, size + 4 * n * points)
     codes = unshuffled(raw[:size], (planes, n, points))
-    mean, below, above = codes.reshape(3, names, n, points)
+    moves, below, above = codes.reshape(3, names, n, points)
+    mean = summed(moves)
     count = np.frombuffer(raw, "<u4", offset=size).reshape(n, points)
     low, high = _whole(mean - below), _whole(mean + above)
     return Rolled(packed.members, _whole(mean), low, high, count)

@@ -5,12 +5,12 @@ goes. Called by one worker at a time, for a few seconds at each call: where it s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import Min, QuerySet
 
 from console.history import blocks, past, rolling
 from console.history.models import Block, Kind, RolledUp
@@ -26,18 +26,21 @@ LONGEST_S: Final = 5.0
 _FORGET_S: Final = HOUR_S
 
 
-def roll(now: datetime) -> None:
-    """As much as there is to do, for `LONGEST_S` at most."""
+def roll(now: datetime, is_behind: Callable[[float], bool]) -> None:
+    """As much as there is to do, for `LONGEST_S` at most. `is_behind` tells whether samples of
+    before a time are still to be written: then that time is not rolled up yet."""
     until = time.monotonic() + LONGEST_S
     for tier in (TEN, ONE, QUARTER):
-        while time.monotonic() < until and _step(tier, now.timestamp()):
+        while time.monotonic() < until and _step(tier, now.timestamp(), is_behind):
             pass
 
 
-def _step(tier: Tier, now: float) -> bool:
+def _step(tier: Tier, now: float, is_behind: Callable[[float], bool]) -> bool:
     """A few nodes of the oldest span that is over; whether there was anything to do."""
     at = _at(tier)
     if at is None or now < at.start + tier.block_s + SETTLED_S or not _is_complete(tier, at.start):
+        return False
+    if tier is TEN and is_behind(at.start + tier.block_s):
         return False
     nodes = Node.objects.filter(pk__gt=at.after_node).order_by("pk").values_list("pk", flat=True)
     some = list(nodes[:NODES])
@@ -105,7 +108,7 @@ def _rolled(kind: Kind, owners: Sequence[int], tier: Tier, start: int) -> Iterat
             )
 
 
-def _minutes(kind: Kind, owner: int, start: int):  # type: ignore[no-untyped-def]
+def _minutes(kind: Kind, owner: int, start: int) -> QuerySet[Block]:
     within = Block.objects.filter(kind=kind, owner=owner, tier_s=TEN.period_s)
     return within.filter(start__gte=start, start__lt=start + TEN.block_s, epoch__gt=0)
 

@@ -1,12 +1,11 @@
 """Samples on their way into the history: a flat table, one row a GPU and second. Pure (numpy).
 
 Whatever brings samples (a web process each ten seconds, an agent after a gap) brings such a table,
-so there is one way in. Packed, column follows column, byte by byte, deflated.
+so there is one way in. Packed, column follows column.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -15,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from console.history.kept import NAMES, WORST, Codes
+from console.history.steps import deflate, inflate, shuffled, steps, summed, unshuffled
 
-_LEVEL: Final = 1
 _WIDTH: Final = len(NAMES) + WORST
 # More than this is no batch of ours.
 MOST_ROWS: Final = 4_000_000
@@ -59,17 +58,15 @@ _decoder: Final = msgspec.msgpack.Decoder(_Packed)
 
 
 def pack(rows: Rows) -> bytes:
-    order = np.lexsort((rows.gpu, rows.second))
-    gpu, second, last, worst = rows.take(order)
-    beyond = np.where(worst == last[:, :WORST], 0, worst)  # mostly the same: then it costs nothing
-    codes = np.concatenate([last, beyond], axis=1).T.astype("<i2")
+    """Sorted by GPU, then second."""
+    gpu, second, last, worst = rows.take(np.lexsort((rows.second, rows.gpu)))
+    codes = np.concatenate([steps(last.T), (worst - last[:, :WORST]).T])
     parts = [
         np.diff(gpu, prepend=0).astype("<i4").tobytes(),
         np.diff(second, prepend=0).astype("<i8").tobytes(),
-        np.ascontiguousarray((worst == last[:, :WORST]).T).tobytes(),
         shuffled(codes),
     ]
-    return _encoder.encode(_Packed(len(gpu), _WIDTH, zlib.compress(b"".join(parts), _LEVEL)))
+    return _encoder.encode(_Packed(len(gpu), _WIDTH, deflate(b"".join(parts))))
 
 
 def unpack(data: bytes) -> Rows:
@@ -81,38 +78,9 @@ def unpack(data: bytes) -> Rows:
     n = packed.rows
     if packed.width != _WIDTH or not 0 <= n <= MOST_ROWS:
         raise ValueError(f"a batch of {n} rows of {packed.width} columns is not of this version")
-    whole = n * (4 + 8 + WORST + 2 * _WIDTH)
-    raw = inflate(packed.data, whole)
+    raw = inflate(packed.data, n * (4 + 8 + 2 * _WIDTH))
     gpu = np.cumsum(np.frombuffer(raw, "<i4", n), dtype=np.int64)
     second = np.cumsum(np.frombuffer(raw, "<i8", n, 4 * n))
-    same = np.frombuffer(raw, np.bool_, n * WORST, 12 * n).reshape(WORST, n).T
-    codes = unshuffled(raw[n * (12 + WORST) :], (_WIDTH, n)).T
-    last, beyond = codes[:, : len(NAMES)], codes[:, len(NAMES) :]
-    return Rows(gpu, second, last, np.where(same, last[:, :WORST], beyond))
-
-
-def inflate(data: bytes, size: int) -> bytes:
-    """Never more memory than `size`. Raises ValueError when it is anything else."""
-    machine = zlib.decompressobj()
-    try:
-        raw = machine.decompress(data, size + 1)
-    except zlib.error as error:
-        raise ValueError(f"deflated data is broken: {error}") from error
-    if len(raw) != size or not machine.eof:
-        raise ValueError(f"deflated data is not the {size} bytes that it should be")
-    return raw
-
-
-def shuffled(codes: npt.NDArray[np.int16]) -> bytes:
-    """All low bytes, then all high bytes: alike stands beside alike, which deflates far better."""
-    return (
-        np.ascontiguousarray(codes.astype("<i2").reshape(-1))
-        .view(np.uint8)
-        .reshape(-1, 2)
-        .T.tobytes()
-    )
-
-
-def unshuffled(raw: bytes, shape: tuple[int, ...]) -> Codes:
-    pairs = np.frombuffer(raw, np.uint8).reshape(2, -1).T
-    return np.ascontiguousarray(pairs).view("<i2").reshape(shape)
+    codes = unshuffled(raw[n * 12 :], (_WIDTH, n))
+    last = summed(codes[: len(NAMES)]).T
+    return Rows(gpu, second, last, last[:, :WORST] + codes[len(NAMES) :].T)

@@ -40,11 +40,11 @@ _REMEMBERED: Final = timedelta(hours=1)
 def write(now: datetime) -> int:
     """How many batches were written. Raises redis.RedisError."""
     written = 0
-    for _ in range(MOST_MINUTES):
+    for number in range(MOST_MINUTES):
         names = _complete(now.timestamp())
         if not names:
             break
-        written += _write(names, now)
+        written += _write(names, now, int(now.timestamp() * 1_000) + number)
     TakenBatch.objects.filter(taken_at__lt=now - _REMEMBERED).delete()
     return written
 
@@ -62,7 +62,12 @@ def _complete(now: float) -> list[str]:
     return [name.decode() for name, score in waiting if score <= end]
 
 
-def _write(names: Sequence[str], now: datetime) -> int:
+def is_behind(until: float) -> bool:
+    """Whether samples of a time before this wait to be written. Raises redis.RedisError."""
+    return bool(live_state.client().zcount(outgoing.index(), 0, until + outgoing.BATCH_S))
+
+
+def _write(names: Sequence[str], now: datetime, epoch: int) -> int:
     client = live_state.client()
     known = set(TakenBatch.objects.filter(name__in=names).values_list("name", flat=True))
     fresh = [name for name in names if name not in known]

@@ -21,5 +21,5 @@ def write_history() -> None:
 @task_alone(ROLL, lease_s=60.0)
 def roll_history() -> None:
     now = timezone.now()
-    rollup.roll(now)
+    rollup.roll(now, writing.is_behind)
     rollup.forget(now)

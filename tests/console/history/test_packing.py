@@ -80,7 +80,7 @@ def test_a_batch_comes_back_exactly():
     sent = samples([3, 5, 900], DAY, 20, memory=math.nan)
     sent.worst[::3, 2] += 7
     back = rows.unpack(rows.pack(sent))
-    order = np.lexsort((sent.gpu, sent.second))
+    order = np.lexsort((sent.second, sent.gpu))
     assert all((a == b[order]).all() for a, b in zip(back, sent, strict=True))
 
 
