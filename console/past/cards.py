@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,7 +41,7 @@ class Drawn:
 P99: Final = Drawn(Signal.ONLINE_P99.value, "Online p99", "ms")
 QPS: Final = Drawn(Signal.ONLINE_QPS.value, "Online load", "QPS")
 SM: Final = Drawn(Signal.SM_ACTIVITY.value, "SM activity", "%", range=(0, 100))
-OFFLINE: Final = Drawn("sm_offline_percent", "of it offline", "%", range=(0, 100))
+OFFLINE: Final = Drawn("sm_offline_percent", "SM activity, offline", "%", range=(0, 100))
 UTIL: Final = Drawn(Signal.GPU_UTIL.value, "GPU utilisation", "%", range=(0, 100))
 MEMORY: Final = Drawn(Signal.MEMORY.value, "Memory", "GiB", 1, GIB)
 POWER: Final = Drawn(Signal.POWER.value, "Power", "W")
@@ -55,6 +56,10 @@ class Card:
 
     drawn: Drawn
     options: dict[str, Any]
+
+    @property
+    def json(self) -> str:
+        return json.dumps(self.options, separators=(",", ":"))
 
     @property
     def key(self) -> str:
@@ -92,7 +97,7 @@ def cards(
                 "range": list(one.range),
                 "thresholds": thresholds.get(one.name, []),
                 "marks": list(marks),
-                "empty": "Nothing was recorded in this range",
+                "empty": "Nothing is recorded of this range; a minute is, once it is over",
             },
         )
         for one in drawn

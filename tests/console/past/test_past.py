@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from html import unescape
 
 import numpy as np
 import pytest
@@ -38,7 +39,8 @@ def gpu() -> Gpu:
 
 
 def options(html: str, name: str) -> dict:
-    return json.loads(re.search(rf'id="past-{name}"[^>]*>(.*?)</script>', html, re.S)[1])
+    found = re.search(rf'id="past-{name}"[^>]*>(.*?)</span>', html, re.S)
+    return json.loads(unescape(found[1]))
 
 
 @pytest.mark.parametrize("kind", ["gpu", "node", "pool", "service"])
