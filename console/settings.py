@@ -60,6 +60,7 @@ INSTALLED_APPS = [
     "console.telemetry",
     "console.history",
     "console.past",
+    "console.replay",
     "console.runs",
     "console.predictor",
     "console.overview",

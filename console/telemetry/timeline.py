@@ -38,10 +38,10 @@ class Moment:
 def of(gpu: Gpu, length: int = LENGTH) -> list[Moment]:
     """The last `length` moments: five queries."""
     moments = [
-        *(_event(event) for event in _events(gpu, length)),
+        *(of_event(event) for event in _events(gpu, length)),
         *_placements(gpu, length),
         *(_eviction(eviction) for eviction in _evictions(gpu, length)),
-        *(_decision(decision) for decision in _decisions(gpu, length)),
+        *(of_decision(decision) for decision in _decisions(gpu, length)),
         *(_fault(told) for told in faults.of_gpu(gpu)),
     ]
     return sorted(moments, key=lambda moment: moment.at, reverse=True)[:length]
@@ -62,10 +62,10 @@ def _evictions(gpu: Gpu, length: int) -> Sequence[Eviction]:
 def _decisions(gpu: Gpu, length: int) -> Sequence[Decision]:
     kinds = (Decision.Kind.MOVE, Decision.Kind.UNUSED)
     rows = Decision.objects.filter(gpu=gpu, kind__in=kinds).select_related("round", "job")
-    return _first_of_each(list(rows.order_by("-round")[: length * 4]))[:length]
+    return first_of_each(list(rows.order_by("-round")[: length * 4]))[:length]
 
 
-def _first_of_each(decisions: Sequence[Decision]) -> list[Decision]:
+def first_of_each(decisions: Sequence[Decision]) -> list[Decision]:
     """Rounds repeat themselves: of equal ones in a row the earliest is told."""
     told: list[Decision] = []
     for decision in decisions:
@@ -76,7 +76,7 @@ def _first_of_each(decisions: Sequence[Decision]) -> list[Decision]:
     return told
 
 
-def _event(event: NodeEvent) -> Moment:
+def of_event(event: NodeEvent) -> Moment:
     data: Mapping[str, Any] = event.data
     why = str(data.get("why", ""))
     if event.kind == EventKind.TRANSITION:
@@ -87,6 +87,10 @@ def _event(event: NodeEvent) -> Moment:
         return Moment(event.at, "GUARDED", "gpu", f"Frozen{_after(data)}", why)
     if event.kind == EventKind.THAWED:
         return Moment(event.at, "HEALTHY", "gpu", "Let go again", why)
+    if event.kind == EventKind.EVICTION_STUCK:
+        return Moment(event.at, "STUCK", "eviction", "The stop is stuck", why)
+    if event.kind == EventKind.GAP:
+        return Moment(event.at, "NO_DATA", "gpu", "Events of its node were lost", why)
     return Moment(event.at, "NO_DATA", "gpu", "Signals missing", _missing(data) or why)
 
 
@@ -143,7 +147,7 @@ def _eviction(eviction: Eviction) -> Moment:
     return Moment(eviction.state_since, eviction.state, "eviction", what, words.note(eviction), url)
 
 
-def _decision(decision: Decision) -> Moment:
+def of_decision(decision: Decision) -> Moment:
     what = f"Round {decision.round_id}: {decision.get_kind_display()}"
     url = reverse("round", args=[decision.round_id])
     return Moment(decision.round.started_at, "DESIRED", "placement", what, decision.why, url)

@@ -5,12 +5,13 @@
 //   series       [{label, values (null: missing), look: "main" | "ghost" | "forecast" | "faint", fill}]
 //   unit, digits, range: [low, high] (high null: from the data)
 //   marks        [{at, label, look: "mark" | "warn", side: "left"}]   what people or the agent did
-//   thresholds   [{at, label, look: "slo" | "limit" | "warn"}]
+//   thresholds   [{at, label, look: "slo" | "limit" | "warn", from, to}]       from and to: only this long
 //   shaded       [{from, to, label}] (null: the end of the axis)      before, or forecast
 //   bands        [[low, high], …]                                     indexes of series, the ground between them
 //   now          a dotted line at this time
 //   from, to     the ends of the time axis; without them it holds the data
 //   window_s     append() keeps this much, and the axis shows it
+//   axis_px      width of the axis of values, so that charts below each other have one axis of time
 //   gap_s        samples further apart are not joined
 //   empty        what to say when there are no samples
 import uPlot from "uplot";
@@ -130,6 +131,7 @@ function axisRange(options) {
 }
 
 function axisWidth(options) {
+  if (options.axis_px) return options.axis_px;
   const widest = Math.max(...axisTicks(options).map((value) => axisWord(value, options.unit).length));
   return Math.max(26, 8 + widest * 6.6);
 }
@@ -160,7 +162,8 @@ function over(u, { thresholds = [], marks = [] }) {
   for (const one of thresholds) {
     const y = Math.round(u.valToPos(one.at, "y", true)), ink = INKS[one.look ?? "limit"];
     if (y < top - 1 || y > top + height + 1) continue;
-    line(c, left, y, left + width, y, ink, 1.25, [5, 3]);
+    const [a, b] = [one.from, one.to].map((t, i) => (t == null ? left + i * width : clamp(u.valToPos(t, "x", true), left, left + width)));
+    line(c, a, y, b, y, ink, 1.25, [5, 3]);
     if (one.label) plate(c, one.label, one.side === "left" ? left + 4 * d : left + width - 4 * d, y < top + 16 * d ? y + 9 * d : y - 8 * d, ink, one.side === "left" ? "left" : "right");
   }
   marks.forEach((mark, i) => {
