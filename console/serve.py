@@ -12,9 +12,11 @@ import os
 import resource
 import socket
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 import uvicorn
+from django.conf import settings
 
 # First: it loads the apps that the hub's models belong to.
 from console import asgi
@@ -63,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--log-level", default="info")
     given = parser.parse_args(arguments)
     allow_many_connections()
+    load_pages()
     keep_collections_short()
     made = config(given.host, given.port, given.fd, given.grace_s, given.log_level)
     WebServer(made).run()
@@ -72,6 +75,11 @@ def allow_many_connections() -> None:
     """Each agent and each tab is an open file; the soft limit is 1,024 on most systems."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def load_pages() -> None:
+    """Else the first request does it, for a second in which no agent is answered."""
+    import_module(settings.ROOT_URLCONF)
 
 
 def keep_collections_short() -> None:

@@ -36,7 +36,7 @@ from console.telemetry import counts, latest, layout, links, live_store
 from console.telemetry.audience import Audience
 from console.telemetry.history import History, Series
 from console.telemetry.intake import Intake
-from console.telemetry.latest import Grid, LiveGpu, Rows
+from console.telemetry.latest import Grid, Ids, LiveGpu
 from console.telemetry.layout import Layout
 from console.telemetry.links import AgentLink, Links
 from console.telemetry.live_store import Shared
@@ -84,7 +84,10 @@ class Hub:
         self.questions = Questions(self.in_thread)
         self.ticks_total = self.ticks_late_total = 0
         self._tick_due = 0.0
+        # The other processes, and when the whole of what each knows was read.
         self._others: dict[str, float] = {}
+        # The GPUs that they have not been told of since.
+        self._untold: Ids = np.empty(0, np.uint32)
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -202,19 +205,22 @@ class Hub:
             self.statuses.forget(node_id)
 
     async def _drain(self) -> None:
-        rows = self._take_in()
-        if self._others and rows:
-            changed = np.unique(np.concatenate(rows))
-            blob = live_store.pack(self.process, self.grid, changed)
+        self._take_in()
+        fresh, self._untold = self._untold, np.empty(0, np.uint32)
+        if self._others and len(fresh):
+            rows = self.grid.facts.rows(np.unique(fresh))
+            blob = live_store.pack(self.process, self.grid, rows[rows >= 0])
             await self._publish(self._samples_channel, blob)
 
-    def _take_in(self) -> list[Rows]:
-        """Put into the grid what came since the last time; its rows."""
+    def _take_in(self) -> None:
+        """Put into the grid what came since the last time."""
         taken = self.intake.drain(self.grid.facts, self.layout.epoch)
         for sampled in taken:
             self.grid.put(*sampled)
-            self.outgoing.take(self.grid.facts.ids[sampled.rows], *sampled[1:])
-        return [sampled.rows for sampled in taken]
+            ids = self.grid.facts.ids[sampled.rows]
+            self.outgoing.take(ids, *sampled[1:])
+            if self._others:
+                self._untold = np.concatenate((self._untold, ids))
 
     async def _flush(self) -> None:
         await self.outgoing.flush(self._client, self.process, time.time())
@@ -265,6 +271,7 @@ class Hub:
         else:
             self.grid = self.grid.adopt(fresh.facts)
             self.history = self.history.adopt(fresh.facts.ids)
+            self._others = dict.fromkeys(self._others, 0.0)  # they may know the new ones
         self.layout = fresh
         self.audience.watch(self.grid, fresh, time.time())
 

@@ -56,7 +56,9 @@ async def _measure(size: Size) -> dict[str, Any]:
         tabs = (Tab(place), PlainTab(port))
         tasks = [asyncio.create_task(tab.run()) for tab in tabs]
         await _all_there(place, held)
-        costs = [await _round(place, pid, held * size.gpus, size.round_s) for _ in range(size.rounds)]
+        costs = [
+            await _round(place, pid, held * size.gpus, size.round_s) for _ in range(size.rounds)
+        ]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -81,7 +81,7 @@ def site(nodes: int, gpus: int, probes: int, seed: int) -> Iterator[Site]:
             "MUXFLOW_METRICS_TOKEN": TOKEN,
         }
         made = Site(folder, free_port(), variables, folder / "fleet.json", "", {})
-        made.session = _seeded(made, nodes, gpus, probes, seed)["session"]
+        made.session = seeded(made, nodes, gpus, probes, seed)["session"]
         with web(made) as process:
             made.pids = {"gateway": process.pid, **_servers(live, database)}
             yield made
@@ -116,7 +116,7 @@ def _wait(place: Site, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError(f"The web process did not come up: {place.folder / 'web.log'}")
 
 
-def _seeded(place: Site, nodes: int, gpus: int, probes: int, seed: int) -> dict[str, Any]:
+def seeded(place: Site, nodes: int, gpus: int, probes: int, seed: int) -> dict[str, Any]:
     sizes = {"nodes": nodes, "gpus": gpus, "probes": probes, "seed": seed}
     words = [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
     done = subprocess.run(

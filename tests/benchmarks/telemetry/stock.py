@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SECRET_KEY = "only-for-a-measurement"  # noqa: S105
+SECRET_KEY = "only-for-a-measurement"
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
 CHANNEL_LAYERS = {
     "default": {
