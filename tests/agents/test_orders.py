@@ -135,6 +135,19 @@ def test_orders_and_lease_survive_a_restart_of_the_agent(state, desk):
     assert heir.lease_left_s(NOW + 20) == 40
 
 
+def test_the_lease_that_a_restart_finds_is_a_little_short_at_the_most_and_never_long(state, desk):
+    desk.receive(desired(lease_s=100.0))
+    written = []
+    for second in range(1, 31):
+        desk.receive(desired(lease_s=100.0), now=NOW + second)
+        left_s = Desk(state).orders.lease_left_s(NOW + second)
+        assert 95.0 < left_s <= 100.0
+        written.append(left_s == 100.0)
+    assert sum(written) == 30 / 5
+    desk.receive(desired(lease_s=10.0), now=NOW + 31)
+    assert Desk(state).orders.lease_left_s(NOW + 31) == 10.0
+
+
 def test_a_reboot_of_the_machine_voids_the_lease_but_not_the_policy(state, desk):
     desk.receive(desired(lease_s=60.0))
     heir = Desk(state, boot_id="boot 2").orders

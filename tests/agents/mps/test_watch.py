@@ -98,6 +98,27 @@ def test_a_daemon_its_server_and_its_clients(daemon, process):
     assert seen.multiuser is False
 
 
+def test_a_daemon_whose_logs_are_quiet_is_asked_for_its_server_and_now_and_then_for_all(
+    daemon, process, monkeypatch
+):
+    pid = process()
+    daemon.fake("connect", pid)
+    asked, ask = [], daemon.watch.control.ask
+    monkeypatch.setattr(
+        daemon.watch.control, "ask", lambda question: asked.append(question) or ask(question)
+    )
+    counts = []
+    for now in (0.0, 20.1, 40.2, 60.3):
+        seen = daemon.watch.look(now)
+        assert (seen.at, seen.state, seen.client_pids) == (now, ServerState.ACTIVE, {pid})
+        counts.append(len(asked))
+        asked.clear()
+    assert counts == [3, 1, 1, 3]
+    daemon.control._deadline_s = 0.2
+    daemon.fake("slow", 1)
+    assert daemon.watch.look(80.4).state is ServerState.SILENT
+
+
 def test_a_server_that_starts_is_not_ready(daemon, process):
     daemon.fake("initializing", 30)
     daemon.fake("connect", process())
