@@ -33,10 +33,12 @@ export function start() {
 
 function drawAge({ tone, stale, lead, text }, ageS) {
   const box = document.getElementById("data-age"), bar = document.getElementById("stale-bar");
-  const glyph = Object.values(GPU_LOOKS).find((look) => look.tone === tone).glyph;
-  box.className = `age is-${tone}`;
-  box.querySelector("svg.g").setAttribute("class", `g is-${tone}`);
-  box.querySelector("path").setAttribute("d", GLYPHS[glyph]);
+  if (box.className !== `age is-${tone}`) {
+    const glyph = Object.values(GPU_LOOKS).find((look) => look.tone === tone).glyph;
+    box.className = `age is-${tone}`;
+    box.querySelector("svg.g").setAttribute("class", `g is-${tone}`);
+    box.querySelector("path").setAttribute("d", GLYPHS[glyph]);
+  }
   box.querySelector(".hide-s").textContent = lead;
   box.querySelector("[data-age-text]").textContent = text;
   if (bar.hidden === stale) bar.hidden = !stale; // its role="alert" is read out once, when it appears

@@ -51,8 +51,14 @@ export function age(seconds) {
   return seconds > 0 ? `${text} ago` : `in ${text}`;
 }
 
+// Making a formatter takes far longer than using it, and live pages write many numbers a second.
+const FORMATS = Array.from({ length: 4 }, (_, digits) => new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+
+/** "20,000" */
+export const whole = (count) => FORMATS[0].format(count);
+
 function fixed(value, digits) {
-  const text = value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const text = FORMATS[digits].format(value);
   if (!text.startsWith("-")) return text;
   return /[1-9]/.test(text) ? `\u2212${text.slice(1)}` : text.slice(1);
 }

@@ -1,4 +1,5 @@
 // Names and counts over each group, names of nodes over their cells: a canvas of text that is drawn anew when it moves or a count changes.
+import { whole } from "../figures.js";
 import { FONT, glyphAt } from "./sprites.js";
 
 const NAMED_FROM = 22, LINE = 18; // px of a cell from which nodes are named; px of a header
@@ -51,13 +52,13 @@ export class Headers {
     for (const state of TOLD) {
       const count = tally.of(g, state);
       if (!count || right - left < 90) continue;
-      const text = count.toLocaleString("en"), wide = this.width(text, `500 11px ${FONT}`);
+      const text = whole(count), wide = this.width(text, `500 11px ${FONT}`);
       c.fillStyle = k.ink2;
       c.fillText(text, right - wide, y + 3);
       glyphAt(c, state, right - wide - 15, y + 3, 11, k.tone[state]);
       right -= wide + 23;
     }
-    const text = `${one.size.toLocaleString("en")} GPU${one.size === 1 ? "" : "s"}`, wide = this.width(text, `400 11px ${FONT}`);
+    const text = `${whole(one.size)} GPU${one.size === 1 ? "" : "s"}`, wide = this.width(text, `400 11px ${FONT}`);
     if (right - left < wide + 60) return right;
     c.fillStyle = k.ink3;
     c.fillText(text, right - wide, y + 3);

@@ -1,5 +1,6 @@
 // The legend of the map, drawn by the map's own code; pointing at a part of it, or choosing it, keeps only its cells in colour.
 import { GPU_LOOKS } from "../glyphs.js";
+import { whole } from "../figures.js";
 import { el, state as stateWord } from "../kit.js";
 import { IDLE, LOOKS, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "../wire.js";
 import { rampAt } from "./colour.js";
@@ -32,7 +33,7 @@ export class Legend {
   /** A part that can be pointed at and chosen, with its count. */
   part(brush, picture, word) {
     const pressed = same(brush, this.chosen), count = el("span", { class: "qq tn" }), button = el("button", { class: "it", type: "button", "aria-pressed": String(pressed) }, picture, word, " ", count);
-    this.counters.push([count, button, brush.name]);
+    this.counters.push({ node: count, button, name: brush.name, count: null });
     button.addEventListener("pointerenter", () => this.onBrush(brush, false));
     button.addEventListener("click", () => this.choose(same(brush, this.chosen) ? null : brush));
     return button;
@@ -41,7 +42,7 @@ export class Legend {
   choose(brush) {
     this.chosen = brush;
     for (const button of this.box.querySelectorAll("button[aria-pressed]")) button.setAttribute("aria-pressed", "false");
-    this.counters.forEach(([, button, name]) => brush && brush.name === name && button.setAttribute("aria-pressed", "true"));
+    this.counters.forEach(({ button, name }) => brush && brush.name === name && button.setAttribute("aria-pressed", "true"));
     this.drawWindow();
     this.onBrush(brush, true);
   }
@@ -100,11 +101,12 @@ export class Legend {
   }
 
   count(tally) {
-    for (const [node, button, name] of this.counters) {
-      const count = tally.all(name), text = count.toLocaleString("en");
-      if (node.textContent === text) continue;
-      node.textContent = text;
-      button.classList.toggle("nil", !count);
+    for (const counter of this.counters) {
+      const count = tally.all(counter.name);
+      if (count === counter.count) continue;
+      counter.count = count;
+      counter.node.textContent = whole(count);
+      counter.button.classList.toggle("nil", !count);
     }
   }
 }
