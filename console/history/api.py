@@ -21,7 +21,8 @@ from console.accounts.models import User
 from console.api import IsViewer, caller, in_sight
 from console.errors import Invalid
 from console.history import kept, ranges
-from console.history.ranges import Chart, Scope
+from console.history.points import Chart
+from console.history.ranges import Scope
 from console.inventory.models import Gpu, Node, Pool
 from console.workloads.models import OnlineService
 

@@ -15,6 +15,7 @@ from console.history import past, rolling, tiers
 from console.history.blocks import Rolled
 from console.history.kept import AT, MISSING, SCALES, Codes, decode_one
 from console.history.models import Kind
+from console.history.points import Band, Chart, Values
 from console.history.tiers import RAW, TEN, Reading
 from console.inventory.models import Gpu as GpuRow
 
@@ -42,31 +43,6 @@ class Service:
 
 
 Scope = Gpu | Node | Pool | Service
-Values = list[float | None]
-
-
-@dataclass(frozen=True)
-class Band:
-    """Mean, low and high of each point, None for a gap. Of a point that is one second of one GPU
-    the mean is the last value, and low and high take in the worst of that second."""
-
-    mean: Values
-    low: Values
-    high: Values
-
-
-@dataclass(frozen=True)
-class Chart:
-    """`times` are the starts of the points, Unix seconds, `period_s` apart; `tier` names what was
-    read. `samples` says from how many GPU-seconds each point is, `gpus` of how many GPUs at most.
-    """
-
-    tier: str
-    period_s: int
-    times: list[float]
-    series: dict[str, Band]
-    samples: list[int]
-    gpus: int
 
 
 def chart(

@@ -6,12 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from agents.wire.names import Signal
-
-if TYPE_CHECKING:
-    from console.history.ranges import Band, Chart, Values
+from console.history.points import Band, Chart, Values
 
 GIB: Final = 1 << 30
 HOUR_S: Final = 3_600

@@ -35,7 +35,7 @@ def gpu() -> Gpu:
     writing.store(
         rows.take(np.flatnonzero((rows.second < start + 200) | (rows.second >= start + 300))), 1
     )
-    return node.gpus.first()
+    return node.gpus.get(index=0)
 
 
 def options(html: str, name: str) -> dict:
