@@ -13,7 +13,7 @@ from agents.wire import packed, samples
 from agents.wire.messages import Samples
 from agents.wire.names import SIGNALS, EventKind, Signal
 from console.history import ranges
-from console.history.ranges import Band, Chart
+from console.history.points import Band, Chart
 from console.inventory.models import Gpu
 from console.replay.footage import Reading, Recording, Row
 from console.telemetry.history import Series

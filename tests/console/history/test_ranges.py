@@ -12,6 +12,7 @@ from django.urls import reverse
 from console.accounts.models import Role
 from console.history import ranges, rollup, writing
 from console.history.models import Block, Kind
+from console.history.points import Chart
 from console.history.tiers import DAY_S, HOUR_S, TIERS
 from console.inventory.models import Gpu
 from tests.console.history.cast import DAY, samples
@@ -40,7 +41,7 @@ def gpus() -> list[int]:
     return list(Gpu.objects.order_by("pk").values_list("pk", flat=True))
 
 
-def chart(scope: ranges.Scope, start: float, seconds: float, points: int = 600) -> ranges.Chart:
+def chart(scope: ranges.Scope, start: float, seconds: float, points: int = 600) -> Chart:
     return ranges.chart(scope, NAMES, start, start + seconds, points, now=start + seconds)
 
 
