@@ -93,9 +93,9 @@ async def test_a_node_that_cannot_send_keeps_no_more_than_the_latest(it, monkeyp
     outbox, offered, waiting = it.site.stage.node.outbox, [], []
     offer = outbox.offer
 
-    def noted(telemetry):
+    def noted(telemetry, now):
         offered.append(telemetry)
-        offer(telemetry)
+        offer(telemetry, now)
 
     monkeypatch.setattr(outbox, "offer", noted)
     await until(lambda: len(offered) > 3)
