@@ -60,6 +60,7 @@ INSTALLED_APPS = [
     "console.telemetry",
     "console.history",
     "console.past",
+    "console.prometheus",
     "console.replay",
     "console.runs",
     "console.predictor",
@@ -217,6 +218,9 @@ FLEET_SAMPLE_PERIOD_S = env_int("MUXFLOW_FLEET_SAMPLE_PERIOD_S", 10)
 METRICS_PERIOD_S = env_int("MUXFLOW_METRICS_PERIOD_S", 15)
 HISTORY_PERIOD_S = env_int("MUXFLOW_HISTORY_PERIOD_S", 10)
 HISTORY_ROLL_PERIOD_S = env_int("MUXFLOW_HISTORY_ROLL_PERIOD_S", 30)
+# The customer's Prometheus: how often it is asked, and the whole header that says who we are.
+PROMETHEUS_PERIOD_S = env_int("MUXFLOW_PROMETHEUS_PERIOD_S", 60)
+PROMETHEUS_AUTHORIZATION = env_secret("MUXFLOW_PROMETHEUS_AUTHORIZATION")
 FORECAST_PERIOD_S = env_int("MUXFLOW_FORECAST_PERIOD_S", 30)
 OBSERVE_PERIOD_S = env_int("MUXFLOW_OBSERVE_PERIOD_S", 15)
 OBSERVATION_WINDOW_S = env_int("MUXFLOW_OBSERVATION_WINDOW_S", 60)

@@ -47,6 +47,7 @@ urlpatterns = [
     path("", include("console.faults.urls")),
     path("", include("console.telemetry.urls")),
     path("", include("console.past.urls")),
+    path("", include("console.prometheus.urls")),
     path("", include("console.replay.urls")),
     path("", include("console.forecasts.urls")),
     path("", include("console.predictor.urls")),

@@ -19,6 +19,8 @@ from console.accounts.models import ApiToken, Role, RoleBinding, User
 from console.errors import MuxFlowError
 from console.inventory import enrolment, import_runs, pools
 from console.inventory.models import EnrolmentToken, Pool
+from console.prometheus import form
+from console.prometheus import services as prometheus
 from console.runs import health
 from console.workloads import caps
 from console.workloads import services as workloads
@@ -29,6 +31,7 @@ TABS: Final = (
     ("tokens", "API tokens"),
     ("enrolment", "Enrolment"),
     ("import", "Import"),
+    ("prometheus", "Prometheus"),
     ("health", "System health"),
 )
 # What each role lets its holder do, in the words of the page.
@@ -51,14 +54,14 @@ def settings_page(request: SreRequest) -> HttpResponse:
 
 @require_POST
 def person_add(request: SreRequest) -> HttpResponse:
-    form = request.POST
+    posted = request.POST
     return _act(
         request,
         "people",
         lambda: services.add_user(
-            form.get("username", ""),
-            form.get("full_name", ""),
-            form.get("password", ""),
+            posted.get("username", ""),
+            posted.get("full_name", ""),
+            posted.get("password", ""),
             request.user,
             timezone.now(),
         ),
@@ -192,6 +195,32 @@ def import_new(request: SreRequest) -> HttpResponse:
     )
 
 
+@require_POST
+@never_cache
+def prometheus_save(request: SreRequest) -> HttpResponse:
+    """Ask what is in the form and show the answer; to save it is to try it first."""
+    asked = form.typed(request.POST)
+    try:
+        if request.POST.get("do") != "save":
+            trial = prometheus.attempt(asked, request.user)
+            return _page(request, "prometheus", **form.answered(asked, trial))
+        prometheus.save(asked, request.user, timezone.now())
+    except MuxFlowError as error:
+        return _page(request, "prometheus", status=400, **form.refused(asked, error))
+    messages.success(request, "Saved: it is asked once a minute from now on.")
+    return redirect("/settings/?tab=prometheus")
+
+
+@require_POST
+def prometheus_forget(request: SreRequest) -> HttpResponse:
+    return _act(
+        request,
+        "prometheus",
+        lambda: prometheus.forget(request.user, timezone.now()),
+        "Prometheus is asked no more.",
+    )
+
+
 def _page(request: SreRequest, tab: str, status: int = 200, **more: Any) -> HttpResponse:
     context = {"tab": tab, "tabs": TABS, **_CONTEXT[tab](request), **more}
     template = "accounts/settings.html"
@@ -262,6 +291,7 @@ _CONTEXT: Final[dict[str, Callable[[SreRequest], dict[str, Any]]]] = {
     "tokens": _tokens,
     "enrolment": _enrolment,
     "import": _import,
+    "prometheus": lambda request: form.in_force(request.user),
     "health": _health,
 }
 

@@ -19,4 +19,6 @@ urlpatterns = [
     path("settings/enrolment/", settings_views.enrolment_new, name="enrolment_new"),
     path("settings/pools/", settings_views.pool_new, name="pool_new"),
     path("settings/import/", settings_views.import_new, name="import_new"),
+    path("settings/prometheus/", settings_views.prometheus_save, name="prometheus_save"),
+    path("settings/prometheus/forget/", settings_views.prometheus_forget, name="prometheus_forget"),
 ]
