@@ -33,7 +33,7 @@ export function watch({ detail, fields = [], rows = null, closer = [] }) {
   const wish = JSON.stringify({ detail, fields: fields.map((field) => FIELDS[field]), gpus: far, closer: layout.ranges(closer) });
   if (wish === state.wish && store.watches.has(state.number)) return;
   Object.assign(state, { wish, number: state.number + 1 });
-  store.expect(state.number, { fields: new Set(fields), rows: far && mask(layout.count, rows), closer: closer.length ? mask(layout.count, closer) : null });
+  store.expect(state.number, { fields, rows: far && mask(layout.count, rows), closer: closer.length ? mask(layout.count, closer) : null });
   sendWish();
 }
 

@@ -42,14 +42,18 @@ export class Layout {
 
 const STEP = { [P99]: 1 };
 
+/** Column numbers as bits. */
+export const maskOf = (fields) => [...fields].reduce((mask, field) => mask | (1 << field), 0);
+
 /** One kind of row: `columns` of bytes, the watch that keeps them live, and the rows that changed since they were last taken. */
 export class Rows {
   constructor(count, width) {
     this.count = count;
     this.columns = Array.from({ length: width }, (_, column) => new Uint8Array(count).fill(column === LOOK ? UNREACHABLE : column === STATE || column >= FLAGS ? 0 : MISSING));
     this.sequence = null; // the second that is shown
-    this.watch = null; // { number, fields, rows, closer } that it is shown for
+    this.watch = null; // what it is shown for, as `Store.expect` made it
     this.isDirty = new Uint8Array(count);
+    this.recount = new Uint8Array(count); // rows that may be counted otherwise now: whoever counts them takes the mark off
     this.dirty = new Int32Array(count);
     this.dirtyCount = 0;
   }
@@ -66,8 +70,9 @@ export class Rows {
   /** Whether the value of this row is kept current; where it is not, nothing may be said of it. */
   isWatched(row, field) {
     const { watch } = this;
-    if (!watch) return false;
-    return watch.closer?.[row] === 1 || (watch.fields.has(field) && (watch.rows === null || watch.rows[row] === 1));
+    if (watch === null) return false;
+    if ((watch.mask >> field) & 1 && (watch.rows === null || watch.rows[row] === 1)) return true;
+    return watch.closer !== null && watch.closer[row] === 1;
   }
 
   mark(row) {
@@ -90,17 +95,20 @@ export class Rows {
   }
 
   take({ column, ...block }) {
-    const bytes = this.columns[column];
+    const bytes = this.columns[column], isMeasured = isValue(column);
     if (!bytes) return; // of a later version
     each(block, (row, value) => {
-      if (bytes[row] === value) return;
+      const before = bytes[row];
+      if (before === value) return;
       bytes[row] = value;
+      if (!isMeasured || value === 0 || before === 0 || value === MISSING || before === MISSING) this.recount[row] = 1;
       this.mark(row);
     });
   }
 
   forget() {
     this.columns.forEach((bytes, column) => isValue(column) && bytes.fill(MISSING));
+    this.recount.fill(1);
     this.markAll();
   }
 }
@@ -124,10 +132,10 @@ export class Store {
     this.gpus.sequence = this.nodes.sequence = null;
   }
 
-  /** What a watch of this number keeps current: { fields: Set, rows: Uint8Array | null (all), closer: Uint8Array | undefined }. */
-  expect(number, watch) {
+  /** What a watch of this number keeps current: `fields` of the rows marked in `rows` (null: all), all fields of those marked in `closer` (null: none). */
+  expect(number, { fields, rows = null, closer = null }) {
     for (const old of this.watches.keys()) if (old < number - 8) this.watches.delete(old);
-    this.watches.set(number, { ...watch, number });
+    this.watches.set(number, { number, mask: maskOf(fields), rows, closer });
   }
 
   /**
@@ -149,7 +157,7 @@ export class Store {
   }
 
   turn(rows, number) {
-    rows.watch = this.watches.get(number) ?? { number, fields: new Set(), rows: null };
+    rows.watch = this.watches.get(number) ?? { number, mask: 0, rows: null, closer: null };
     rows.forget();
   }
 

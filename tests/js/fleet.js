@@ -1,5 +1,5 @@
 // A small fleet for these tests.
-import { Layout, Rows } from "../../static/js/store.js";
+import { Layout, Rows, maskOf } from "../../static/js/store.js";
 import { HEADROOM, MISSING, P99, SM_ACTIVITY, WIDTH } from "../../static/js/wire.js";
 
 /** `nodes` of [name, pool, GPUs]; ids from 10; the first GPU of each node carries the service "rank". */
@@ -28,13 +28,13 @@ export function cell(look, fields = {}) {
 /** Rows that hold these cells, all fields watched. */
 export function rowsOf(...cells) {
   const rows = new Rows(cells.length, WIDTH);
-  rows.watch = { number: 1, fields: new Set(Array(WIDTH).keys()), rows: null };
+  rows.watch = { number: 1, mask: maskOf(Array(WIDTH).keys()), rows: null, closer: null };
   cells.forEach((bytes, row) => bytes.forEach((byte, column) => { rows.columns[column][row] = byte; }));
   return rows;
 }
 
 /** What `frame` is watched for. */
-export const WATCHED = { fields: new Set([HEADROOM, SM_ACTIVITY, P99]), rows: null };
+export const WATCHED = { fields: [HEADROOM, SM_ACTIVITY, P99], rows: null };
 
 const ALL = 0, GAPS = 2;
 

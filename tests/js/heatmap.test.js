@@ -44,7 +44,7 @@ test("by state there is neither zero nor idle: every state is a colour", () => {
 
 test("of a value that is not watched nothing is said", () => {
   const rows = rowsOf(cell(OK, { [HEADROOM]: 0 }));
-  rows.watch = { number: 1, fields: new Set(), rows: null };
+  rows.watch = { number: 1, mask: 0, rows: null, closer: null };
   assert.equal(lookOf(rows, 0, FILLS.headroom), PENDING);
   assert.equal(lookOf(rows, 0, FILLS.state), OK);
 });

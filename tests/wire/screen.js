@@ -13,7 +13,7 @@ const DOES = {
   },
   expect({ number, fields, gpus, closer }) {
     const mask = (ids) => ids && Uint8Array.from(store.layout.ids, (id) => Number(ids.includes(id)));
-    store.expect(number, { fields: new Set(fields.map((name) => FIELDS.indexOf(name))), rows: mask(gpus), closer: mask(closer) });
+    store.expect(number, { fields: fields.map((name) => FIELDS.indexOf(name)), rows: mask(gpus), closer: mask(closer) });
     return "ok";
   },
   frame({ data }) {

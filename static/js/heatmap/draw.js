@@ -7,10 +7,10 @@ import { byteOf, lookOf, palette, stateIndex } from "./colour.js";
 import { Headers } from "./headers.js";
 import { arrange } from "./layout.js";
 import { Picker } from "./pick.js";
-import { STATE_NAMES, Sprites, inks, isMarked, keyOf } from "./sprites.js";
+import { ROOMY, STATE_NAMES, Sprites, inks, isMarked, keyOf } from "./sprites.js";
 import { NodeTally, Tally } from "./tally.js";
 
-const FOCUS_PX = 3;
+const FOCUS_PX = 3, OUTSIDE = -1e6;
 
 export class Heat {
   /** options as `arrange` takes them, and: height() px there is, hug (the canvas takes the height it needs), compact (names only). */
@@ -42,6 +42,8 @@ export class Heat {
     this.picker = new Picker(this.placed);
     this.shown = Int32Array.from(this.picker.rows);
     this.groupOf = new Int32Array(rows.count).fill(-1);
+    this.left = new Int32Array(rows.count).fill(OUTSIDE); // where each row is drawn, in pixels of the screen
+    this.top = new Int32Array(rows.count).fill(OUTSIDE);
     groups.forEach((one, g) => { for (const row of one.rows) this.groupOf[row] = g; });
     this.isOfNodes = rows.columns.length > FLAGS + 1;
     this.tally = this.isOfNodes ? new NodeTally(rows, this.groupOf, groups.length, fill) : new Tally(rows, this.groupOf, groups.length, fill, this.stateOfImport);
@@ -55,7 +57,13 @@ export class Heat {
 
   /** New values of these rows: drawn with the next frame of the screen. */
   update(changed) {
-    for (let i = 0; i < changed.length; i += 1) this.tally.update(changed[i]);
+    const { recount } = this.rows;
+    for (let i = 0; i < changed.length; i += 1) {
+      const row = changed[i];
+      if (!recount[row]) continue;
+      recount[row] = 0;
+      this.tally.update(row);
+    }
     if (this.isWholeDue) return;
     for (let i = 0; i < changed.length; i += 1) this.drawRow(changed[i]);
     this.isFlushDue = true;
@@ -161,23 +169,25 @@ export class Heat {
 
   drawAll() {
     this.pixels.fill(this.ground);
-    const { shown } = this;
-    for (let i = 0; i < shown.length; i += 1) this.drawRow(shown[i]);
+    const { shown, placed, camera, ratio, left, top } = this;
+    for (let i = 0; i < shown.length; i += 1) {
+      const row = shown[i];
+      left[row] = Math.round((placed.x[row] * camera.zoom - camera.x) * ratio);
+      top[row] = Math.round((placed.y[row] * camera.zoom - camera.y) * ratio);
+      this.drawRow(row);
+    }
   }
 
   drawRow(row) {
-    const { placed, camera, ratio } = this, x = placed.x[row];
-    if (!(x >= 0)) return;
-    const left = Math.round((x * camera.zoom - camera.x) * ratio), top = Math.round((placed.y[row] * camera.zoom - camera.y) * ratio);
-    const { width, height } = this.sprites;
-    if (left >= this.image.width || top >= this.image.height || left + width <= 0 || top + height <= 0) return;
-    this.blit(this.sprites.get(this.keyOf(row)), left, top, width, height);
+    const { sprites, image } = this, { width, height } = sprites, left = this.left[row], top = this.top[row];
+    if (left >= image.width || top >= image.height || left + width <= 0 || top + height <= 0) return;
+    this.blit(sprites.get(this.keyOf(row)), left, top, width, height);
   }
 
   keyOf(row) {
-    const { rows, fill } = this, look = lookOf(rows, row, fill), dim = this.brush !== null && !this.brush(row);
-    const told = rows.columns[LOOK][row], live = told !== STALE && told !== UNREACHABLE && told !== UNSUPPORTED;
-    const state = live ? stateIndex(rows, row) : 0, guest = look === OK && (rows.columns[FLAGS][row] & FLAG.OFFLINE) !== 0;
+    const { rows, fill } = this, { columns } = rows, look = lookOf(rows, row, fill), dim = this.brush !== null && !this.brush(row);
+    const told = columns[LOOK][row], live = told !== STALE && told !== UNREACHABLE && told !== UNSUPPORTED;
+    const state = live ? stateIndex(rows, row) : 0, guest = look === OK && this.cellWidth >= ROOMY && (columns[FLAGS][row] & FLAG.OFFLINE) !== 0;
     return keyOf(look, byteOf(rows, row, fill), this.marked[state] ? state : 0, guest, this.isOfNodes && silentOf(rows, row) > 0, dim);
   }
 

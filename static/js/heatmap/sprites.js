@@ -6,8 +6,9 @@ import { PENDING } from "./colour.js";
 
 export const FONT = '"Inter Variable", Inter, sans-serif';
 export const STATE_NAMES = [...STATES, "QUARANTINED"];
-const SMALL = 8, ROOMY = 26; // px: below, a mark is the whole cell; from here on a cell has room for a number
-const MOST_KEPT = 4_096;
+const SMALL = 8; // px: below, a mark is the whole cell
+export const ROOMY = 26; // px: from here on a cell has room for a number
+const KEYS = 1 << 18, MOST_KEPT = 4_096;
 // Marked on the map whatever fills it. In roomy cells Busy is marked as well; in small ones it would be most of the map.
 const LOUD = new Set(["OVERLIMIT", "GUARDED", "QUARANTINED", "COOLDOWN", "DISABLED"]);
 // Filled by state, these stay pale: what is as it should be must not be the loudest.
@@ -110,7 +111,7 @@ export const keyOf = (look, byte, state, guest, silent, dim) => ((((look << 8) |
 export class Sprites {
   /** Cells of w × h CSS px on a screen of `ratio`; `paints` is the fill's palette, null for the state. */
   constructor(k, paints, w, h, ratio, label) {
-    Object.assign(this, { k, paints, w, h, ratio, label, kept: new Map() });
+    Object.assign(this, { k, paints, w, h, ratio, label, kept: new Array(KEYS), count: 0 });
     this.width = Math.max(1, Math.round(w * ratio));
     this.height = Math.max(1, Math.round(h * ratio));
     this.canvas = new OffscreenCanvas(this.width, this.height);
@@ -119,12 +120,16 @@ export class Sprites {
 
   /** The pixels of a cell, row by row. */
   get(key) {
-    let pixels = this.kept.get(key);
-    if (pixels) return pixels;
-    if (this.kept.size >= MOST_KEPT) this.kept.clear();
+    const known = this.kept[key];
+    return known === undefined ? this.make(key) : known;
+  }
+
+  make(key) {
+    if (this.count >= MOST_KEPT) { this.kept.fill(undefined); this.count = 0; }
     this.draw(key);
-    pixels = new Uint32Array(this.context.getImageData(0, 0, this.width, this.height).data.buffer);
-    this.kept.set(key, pixels);
+    const pixels = new Uint32Array(this.context.getImageData(0, 0, this.width, this.height).data.buffer);
+    this.kept[key] = pixels;
+    this.count += 1;
     return pixels;
   }
 
