@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from django.db.models import Model, QuerySet
 from django.urls import reverse
 
-from agents.wire.names import EventKind
+from agents.wire.names import EventKind, GpuState
 from console import looks
 from console.evictions import words
 from console.evictions.models import Eviction
@@ -95,12 +95,17 @@ def _transitions(
 
 def stays(transitions: Sequence[tuple[float, str, str]], start: float, end: float) -> list[Stay]:
     """In which state it was, from `start` to `end` without a hole."""
-    steps = [(start, _known(transitions[0][1]) if transitions else "")]
+    steps = [(start, _before(transitions[0][1]) if transitions else "")]
     steps += [(max(start, at), _known(after)) for at, _, after in transitions]
     ends = [at for at, _ in steps[1:]] + [end]
     return [
         Stay(at, until, state) for (at, state), until in zip(steps, ends, strict=True) if until > at
     ]
+
+
+def _before(state: str) -> str:
+    """An agent starts with INIT: what was before that, it does not know."""
+    return "" if state == GpuState.INIT else _known(state)
 
 
 def _known(state: str) -> str:

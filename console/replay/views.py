@@ -39,7 +39,8 @@ def replay(request: SreRequest, gpu_id: int) -> HttpResponse:
     around = eviction.proposed_at if eviction else _moment(request, "at", known.now - SPAN / 2)
     end = min(around + SPAN / 2, known.now).replace(microsecond=0)
     start = end - SPAN
-    mark = min(max(_moment(request, "mark", min(around, end)), start), end)
+    middle = around if eviction or request.GET.get("at") else end
+    mark = min(max(_moment(request, "mark", middle), start), end)
     return render(request, "replay/page.html", _context(known, eviction, start, end, mark))
 
 

@@ -1,9 +1,11 @@
 // Ten minutes of one GPU, signal by signal, on one axis of time with one mark: <div data-module="replay">.
 import { lineChart } from "./charts/line.js";
+import { timeTicks, timeWord } from "./charts/ticks.js";
 import { quantity } from "./figures.js";
+import { el } from "./kit.js";
 import { indexAt, readingAt, spanAt } from "./replay_reading.js";
 
-const TURN_MS = 100, URL_AFTER_MS = 300;
+const TURN_MS = 100, URL_AFTER_MS = 300, TICK_PX = 76;
 
 export function mount(page) {
   new Replay(page, JSON.parse(page.querySelector("#replay-data").textContent)).start();
@@ -40,9 +42,11 @@ class Replay {
   /** States and pins stand where their time is. */
   place() {
     const { start, end } = this.data, share = (t) => `${(100 * (t - start)) / (end - start)}%`;
+    const clock = this.part("times"), whole = timeTicks(start + 5, end - 15, clock.clientWidth / TICK_PX);
+    clock.replaceChildren(...whole.map((t) => el("span", { "data-at": t }, timeWord(t, end - start, whole[1] - t))));
     for (const { from, to, node } of this.stays) { node.style.left = share(from); node.style.width = `${(100 * (to - from)) / (end - start)}%`; node.title = node.textContent; }
     this.page.querySelector("[data-part=stays] .rp-line").classList.add("is-placed");
-    for (const pin of this.page.querySelectorAll(".rp-line [data-at]")) pin.style.left = share(Number(pin.dataset.at));
+    for (const pin of this.page.querySelectorAll(".rp-line [data-at], .rp-times [data-at]")) pin.style.left = share(Number(pin.dataset.at));
   }
 
   // ---- the moment ----
@@ -66,8 +70,8 @@ class Replay {
   /** What was so then: the clock, the state, each signal; and in words for whoever does not see it. */
   tell() {
     const clock = new Date(this.at * 1000).toISOString().slice(11, 19), stay = spanAt(this.stays, this.at), index = indexAt(this.data.times, this.at);
-    this.part("clock").textContent = clock;
-    this.part("state").replaceChildren(...(stay ? [...stay.node.childNodes].map((node) => node.cloneNode(true)) : ["state not known"]));
+    for (const node of this.page.querySelectorAll("[data-part=clock]")) node.textContent = clock;
+    for (const node of this.page.querySelectorAll("[data-part=state]")) node.replaceChildren(...(stay ? [...stay.node.childNodes].map((child) => child.cloneNode(true)) : ["state not known"]));
     const words = this.data.tracks.map((track) => this.tellOne(track, index));
     for (const { at, node } of this.moments) node.classList.toggle("is-now", Math.abs(at - this.at) < 1);
     this.scrub.setAttribute("aria-valuetext", `${clock}, ${stay?.node.textContent.trim() || "state not known"}, ${words.slice(0, 4).join(", ")}`);
@@ -138,7 +142,7 @@ function options(track, { times, start, end }, axis) {
   ];
   if (track.part) series.push({ label: track.part_word, values: track.part, look: "ghost" });
   return {
-    x: times, series, bands: [[1, 2]], from: start, to: end, unit: track.unit, digits: track.digits, axis_px: axis,
+    x: times, series, bands: [[1, 2]], from: start, to: end, unit: track.unit, digits: track.digits, axis_px: axis, time_axis: false,
     range: [0, track.top], thresholds: track.limits.flatMap(limits), empty: "Not recorded then",
   };
 }

