@@ -13,5 +13,6 @@ urlpatterns = [
     path("services/", views.service_list, name="services"),
     path("services/<int:pk>/", views.service, name="service"),
     path("services/<int:pk>/never-share/", views.service_never_share, name="service_never_share"),
+    path("services/<int:pk>/beside/", views.service_beside, name="service_beside"),
     path("services/<int:pk>/series.json", views.service_series, name="service_series"),
 ]

@@ -21,7 +21,7 @@ from console.lists import options
 from console.pages import act, dialog, reason_of
 from console.scheduling.pending import WhyPending
 from console.telemetry.hub import hub
-from console.workloads import holds, queries, service_chart, services
+from console.workloads import beside, holds, queries, service_chart, services
 from console.workloads.filters import JobFilter, ServiceFilter
 from console.workloads.forms import JobForm, like
 from console.workloads.models import OfflineJob, Team
@@ -192,6 +192,14 @@ def service_never_share(request: SreRequest, pk: int) -> HttpResponse:
         f"{found} {'never gets a neighbour' if never else 'may have neighbours again'}.",
         f"/services/{found.pk}/",
     )
+
+
+@require_GET
+def service_beside(request: SreRequest, pk: int) -> HttpResponse:
+    """p99 with and without a neighbour at the same load, as a card of the service's page."""
+    found = get_object_or_404(queries.services(request.user), pk=pk)
+    context = {"service": found, "beside": beside.read(found, timezone.now())}
+    return render(request, "workloads/_beside.html", context)
 
 
 @require_GET
