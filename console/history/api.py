@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -97,7 +98,7 @@ def history(request: Request) -> Response | StreamingHttpResponse:
     chart = ranges.chart(scope, names, *_span(told), told["points"])
     if told.get("download"):
         return _file(chart, scope)
-    return Response(ChartSerializer(chart).data)
+    return Response(asdict(chart))  # as ChartSerializer says: it takes longer than all the rest
 
 
 def _scope(told: dict[str, Any], user: User) -> Scope:

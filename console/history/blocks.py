@@ -1,8 +1,8 @@
 """A block of the history: a span of time of some GPUs, as it lies in the database. Pure (numpy).
 
 Raw blocks hold the last value of each second and, for the signals, the worst. Rolled-up ones hold
-for each period the mean, the low and the high, and from how many seconds. What is stored is the step
-from one moment to the next, and of a worst, a low or a high its distance from the value itself.
+for each period the mean, the low and the high, and from how many seconds. What is stored is the
+step from one moment to the next, and of a worst, a low or a high its distance from the value.
 """
 
 from __future__ import annotations

@@ -44,10 +44,11 @@ class Logarithmic:
 
 Scale: TypeAlias = Linear | Logarithmic
 
-_PERCENT: Final = Linear(0.5)
+_PERCENT: Final = Linear(1.0)
+_HALF_PERCENT: Final = Linear(0.5)
 SCALES: Final[Mapping[str, Scale]] = {
     Signal.GPU_UTIL.value: _PERCENT,
-    Signal.SM_ACTIVITY.value: _PERCENT,
+    Signal.SM_ACTIVITY.value: _HALF_PERCENT,
     Signal.SM_OCCUPANCY.value: _PERCENT,
     Signal.MEMORY_BANDWIDTH.value: _PERCENT,
     Signal.SM_CLOCK.value: Linear(15.0),  # NVIDIA's clocks move in steps of 15 MHz
@@ -57,10 +58,10 @@ SCALES: Final[Mapping[str, Scale]] = {
     Signal.POWER.value: Logarithmic(0.1, 0.01),
     Signal.XID.value: Linear(1.0),
     Signal.ONLINE_P99.value: Logarithmic(1e-3, 0.01),
-    Signal.ONLINE_QPS.value: Logarithmic(1e-3, 0.01),
-    "sm_online_percent": _PERCENT,
-    "sm_offline_percent": _PERCENT,
-    "duty_percent": _PERCENT,
+    Signal.ONLINE_QPS.value: Logarithmic(1e-3, 0.02),
+    "sm_online_percent": _HALF_PERCENT,
+    "sm_offline_percent": _HALF_PERCENT,
+    "duty_percent": _HALF_PERCENT,
     "headroom_percent": _PERCENT,
     "online_memory_bytes": Linear(16.0 * _MIB),
     "offline_memory_bytes": Linear(16.0 * _MIB),

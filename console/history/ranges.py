@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from console.history import past, rolling, tiers
 from console.history.blocks import Rolled
-from console.history.kept import AT, MISSING, SCALES, Codes, decode_one
+from console.history.kept import AT, SCALES, Codes, decode_one
 from console.history.models import Kind
 from console.history.points import Band, Chart, Values
 from console.history.tiers import RAW, TEN, Reading
@@ -112,7 +112,9 @@ def _band(drawn: Rolled, at: int, name: str) -> Band:
 
 
 def _values(codes: Codes, name: str) -> Values:
+    """With five digits, which is finer than what is kept."""
     values: npt.NDArray[np.float64] = decode_one(codes, SCALES[name])
-    rounded = [float(f"{value:.5g}") for value in values.tolist()]
-    missing = (codes == MISSING).tolist()
-    return [None if gap else value for value, gap in zip(rounded, missing, strict=True)]
+    size = np.floor(np.log10(np.where(np.abs(values) > 0, np.abs(values), 1.0)))
+    unit = 10.0 ** (4 - size)
+    rounded = np.round(values * unit) / unit
+    return [None if value != value else value for value in rounded.tolist()]
