@@ -96,11 +96,13 @@ def _hello_together(hellos: Mapping[int, Hello], now: datetime) -> dict[int, Nod
     """Greets those whose cards the rows tell already, and those that have none yet."""
     found = Node.objects.select_for_update().order_by("pk").in_bulk(hellos)
     plain = {
-        pk: node for pk, node in found.items() if 0 <= hellos[pk].generation <= node.generation
+        pk: node
+        for pk, node in found.items()
+        if node.source == Node.Source.AGENT and 0 <= hellos[pk].generation <= node.generation
     }
     greeted = _with_their_cards(plain, hellos) | _with_new_cards(plain, hellos, now)
     for node in greeted.values():
-        facts = {**_agent(hellos[node.pk]), **_host(hellos[node.pk]), "source": Node.Source.AGENT}
+        facts = {**_agent(hellos[node.pk]), **_host(hellos[node.pk])}
         if any(getattr(node, name) != value for name, value in facts.items()):
             Node.objects.filter(pk=node.pk).update(**facts)
     Node.objects.filter(pk__in=greeted, state__in=before(Event.HELLO)).update(

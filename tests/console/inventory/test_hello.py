@@ -17,7 +17,12 @@ pytestmark = pytest.mark.django_db
 
 
 def hello(node: Node, *gpus, generation: int = 0) -> Node:
-    return nodes.hello(node, a_hello(*gpus, node=node.name, generation=generation), NOW)
+    """As a gateway has it done, which greets many together."""
+    message = a_hello(*gpus, node=node.name, generation=generation)
+    answer = nodes.hello_many({node.pk: message}, NOW)[node.pk]
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def live(node: Node) -> list[tuple[int, str]]:
@@ -183,3 +188,32 @@ def test_a_dead_redis_costs_a_ring_and_nothing_else(
     with django_capture_on_commit_callbacks(execute=True):
         nodes.touch([a_node().pk], NOW)
     assert Node.objects.get().generation == 2
+
+
+def test_a_fleet_that_comes_at_once_costs_few_queries(django_assert_max_num_queries):
+    fleet = {
+        node.pk: a_hello(
+            *(claim(index, f"GPU-{node.name}-{index}") for index in range(4)), node=node.name
+        )
+        for node in (a_node(f"node-{number:02d}") for number in range(10))
+    }
+    for _ in ("new", "again"):
+        with django_assert_max_num_queries(22):
+            answers = nodes.hello_many(fleet, NOW)
+        assert {answer.state for answer in answers.values()} == {"CONNECTED"}
+    assert Gpu.objects.count() == 40
+
+
+def test_one_that_is_refused_costs_no_other_its_welcome():
+    fleet = {
+        a_node(name).pk: a_hello(*claims, node=name)
+        for name, claims in (
+            ("node-01", [claim(0, "node-01")]),
+            ("node-02", [claim(0, "node-02"), claim(0, "node-02")]),
+            ("node-03", [claim(0, "node-01")]),  # the same card once more
+        )
+    }
+    first, twice, thief = nodes.hello_many(fleet, NOW).values()
+    assert isinstance(twice, Invalid)
+    assert {first.state, thief.state} == {"CONNECTED"}
+    assert set(Gpu.objects.values_list("conflict", flat=True)) == {True}
