@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -183,12 +184,7 @@ def settle(server: Server, screen: Screen) -> None:
     assert screen.ask(op="dump", detail=detail) == server.expected()
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_the_page_ends_at_what_the_server_shows(screen, seed):
-    play(Random(seed), screen)
-
-
 @pytest.mark.thorough
-def test_the_page_ends_at_what_the_server_shows_in_many_games(screen):
-    for seed in range(8, 800):
+def test_the_page_ends_at_what_the_server_shows(screen):
+    for seed in range(hypothesis.settings().max_examples // 5):
         play(Random(seed), screen)
