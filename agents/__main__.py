@@ -27,7 +27,7 @@ from agents.wire.cluster import Cluster, ClusterGpu
 from agents.wire.credentials import Credentials
 
 if TYPE_CHECKING:
-    from agents.loop import Nodes
+    from agents.loop import Nodes, Pace
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,11 +49,14 @@ def simulate(config: Config) -> int:
     try:
         # Only here: everything else must work without the packages of a simulation.
         from agents import fleet
+        from agents.crowd import crowd
     except ImportError as error:
         return fail(f"{error}: install muxflow-agent[simulate] to run simulated GPU values")
     part = fleet.load_cluster(config)
     if config.write_cluster is not None:
         return write_cluster(config.write_cluster, part)
+    if crowd.is_large(part):
+        return serve(config, partial(crowd.Crowd, config, part), crowd.beat)
     return serve(config, partial(fleet.Fleet, config, part))
 
 
@@ -68,7 +71,11 @@ def watch(config: Config) -> int:
         return serve(config, partial(Host, config))
 
 
-def serve(config: Config, nodes: Callable[[dict[str, Credentials], StateFile], Nodes]) -> int:
+def serve(
+    config: Config,
+    nodes: Callable[[dict[str, Credentials], StateFile], Nodes],
+    pace: Pace | None = None,
+) -> int:
     from agents import loop
     from agents.berth import load_credentials
 
@@ -76,7 +83,7 @@ def serve(config: Config, nodes: Callable[[dict[str, Credentials], StateFile], N
     logs.hide(secret for key in keys.values() for secret in (key.token, key.key_hex))
     state = StateFile(config.state_dir)
     try:
-        asyncio.run(loop.run(nodes(keys, state), state, config))
+        asyncio.run(loop.run(nodes(keys, state), state, config, pace))
     finally:
         is_whole = state.close()
     return 0 if is_whole else fail(f"the last of what happened is lost: {state.refusal}")

@@ -65,6 +65,8 @@ class Berth:
         self._tls = tls.context(config) if config.console.startswith("wss://") else None
         self._ring_folder = folder_of(config.state_dir, self.name)
         self._link_task: asyncio.Task[None] | None = None
+        # By how much its clock is ahead: a fault of a simulated node.
+        self.skew_s = 0.0
         self.agent: NodeAgent | None = None
         self.link: Link | None = None
 
@@ -80,20 +82,29 @@ class Berth:
             equipment.cpu_cores,
             equipment.host_memory_bytes,
         )
-        self.agent = NodeAgent(
+        self.agent = self._new_agent(identity, equipment)
+        self.link = self._new_link(self.agent)
+        self._link_task = asyncio.create_task(self.link.run(), name=f"link of {self.name}")
+
+    def _new_agent(self, identity: Identity, equipment: Equipment) -> NodeAgent:
+        return NodeAgent(
             identity,
             self._state,
             equipment.collector,
             equipment.runtime,
             time.monotonic(),
-            mps=equipment.mps,
-            alarm=self._alarm,
-            ring=Ring(self._ring_folder, (gpu.inventory.uuid for gpu in equipment.gpus)),
+            self.wall,
+            equipment.mps,
+            self._alarm,
+            Ring(self._ring_folder, (gpu.inventory.uuid for gpu in equipment.gpus)),
         )
-        self.link = Link(
-            self._config.console, self._credentials.token, self.name, self.agent, self._tls
-        )
-        self._link_task = asyncio.create_task(self.link.run(), name=f"link of {self.name}")
+
+    def _new_link(self, agent: NodeAgent) -> Link:
+        return Link(self._config.console, self._credentials.token, self.name, agent, self._tls)
+
+    def wall(self) -> float:
+        """The node's clock, Unix seconds."""
+        return time.time() + self.skew_s
 
     def power_off(self) -> None:
         """The node is gone between two instructions: its agent sees nothing more, not even that

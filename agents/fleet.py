@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -50,10 +51,12 @@ class Fleet:
         self.is_at_rest = False
         self._reboots: set[asyncio.Task[None]] = set()
         self._faults: asyncio.Server | None = None
-        self.berths = {
-            node.name: Berth(keys[node.name], config, state, partial(self._equip, node))
-            for node in cluster.nodes
+        self.berths: Mapping[str, Berth] = {
+            node.name: self._berth(node, keys[node.name], state) for node in cluster.nodes
         }
+
+    def _berth(self, node: ClusterNode, key: Credentials, state: StateFile) -> Berth:
+        return Berth(key, self._config, state, partial(self._equip, node))
 
     def boot(self) -> None:
         for berth in self.berths.values():
@@ -90,7 +93,7 @@ class Fleet:
 
     def _equip(self, node: ClusterNode) -> Equipment:
         return Equipment(
-            tuple(_gpu(index, gpu) for index, gpu in enumerate(node.gpus)),
+            tuple(gpu_of(index, gpu) for index, gpu in enumerate(node.gpus)),
             SimulatedCollector(self.world, node.name),
             self._runtime(node),
             cpu_cores=node.cpu_cores,
@@ -154,7 +157,7 @@ def _part(cluster: Cluster, names: set[str]) -> Cluster:
     )
 
 
-def _gpu(index: int, gpu: ClusterGpu) -> Gpu:
+def gpu_of(index: int, gpu: ClusterGpu) -> Gpu:
     model = model_of(gpu.model)
     inventory = GpuInventory(
         index,

@@ -58,7 +58,7 @@ class Guard:
         self.degraded: tuple[Signal, ...] = ()
         self.saved_at = float("-inf")
         self._last_at: float | None = None
-        self._slo_p99_ms: float | None = None
+        self.slo_p99_ms: float | None = None
         # What is plausible of the last sample; None until somebody asks.
         self._plausible: Values | None = NOTHING
         self._worst: Values = NOTHING
@@ -112,9 +112,9 @@ class Guard:
         """New orders. A person who disabled the GPU and enables it again lifts a quarantine."""
         if self.disabled and target is not None and not target.disabled:
             self.quarantine = ""
-        if self.policy is not None and (policy, slo_p99_ms) != (self.policy, self._slo_p99_ms):
+        if self.policy is not None and (policy, slo_p99_ms) != (self.policy, self.slo_p99_ms):
             self.monitor = machine.relimited(self.monitor)
-        self.target, self.policy, self._slo_p99_ms = target, policy, slo_p99_ms
+        self.target, self.policy, self.slo_p99_ms = target, policy, slo_p99_ms
         self._sample = None
 
     def take(self, reading: GpuReading, now: float) -> None:
@@ -173,14 +173,14 @@ class Guard:
     def sample(self) -> Reading:
         """The last sample in policy units."""
         if self._sample is None:
-            facts, slo_p99_ms = self.gpu.facts, self._slo_p99_ms
+            facts, slo_p99_ms = self.gpu.facts, self.slo_p99_ms
             self._sample = signals.in_policy_units(self.values, facts, slo_p99_ms)
         return self._sample
 
     @property
     def worst(self) -> Reading:
         """The worst values of the second that was closed last, in policy units."""
-        return signals.reading(self._worst, self.gpu.facts, self._slo_p99_ms)
+        return signals.reading(self._worst, self.gpu.facts, self.slo_p99_ms)
 
     @property
     def throttled_by(self) -> str | None:

@@ -10,6 +10,7 @@ import logging
 import random
 import ssl
 import time
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -27,6 +28,7 @@ from agents.wire.messages import (
     FromAgent,
     FromConsole,
     Hello,
+    PackedTelemetry,
     Telemetry,
     Welcome,
 )
@@ -93,6 +95,8 @@ class Link:
         self._tls = tls
         self._socket: ClientConnection | None = None
         self._cut_until = 0.0
+        # What a fault of a simulated node makes of its telemetry.
+        self.twist: Callable[[PackedTelemetry], PackedTelemetry] | None = None
         self._protocol = PROTOCOL_MIN
         self._welcomes = 0
         self._complaint = Complaint()
@@ -170,6 +174,10 @@ class Link:
                 welcome = codec.decode_from_console(await _receive(socket))
         except TimeoutError as error:
             raise Silent(f"it did not answer the hello within {OPEN_TIMEOUT_S:g} s") from error
+        self._greet(welcome)
+
+    def _greet(self, welcome: FromConsole) -> None:
+        """What the console answers the hello with. Raises NotWelcome."""
         if not isinstance(welcome, Welcome):
             raise NotWelcome(f"expected a welcome, received {type(welcome).__name__}")
         if not PROTOCOL_MIN <= welcome.protocol <= PROTOCOL_MAX:
@@ -229,9 +237,12 @@ class Link:
 
     def _worded(self, message: FromAgent) -> FromAgent:
         """As the version of the protocol that the console chose says it."""
-        if isinstance(message, Telemetry) and self._protocol >= packed.SINCE_PROTOCOL:
-            return packed.pack(message)
-        return message
+        if not isinstance(message, Telemetry | PackedTelemetry):
+            return message
+        if self._protocol < packed.SINCE_PROTOCOL:
+            return packed.unpack(message) if isinstance(message, PackedTelemetry) else message
+        told = packed.pack(message) if isinstance(message, Telemetry) else message
+        return told if self.twist is None else self.twist(told)
 
     def _complain(self, complaint: Complaint) -> None:
         """Once, however many ways there are in which it stays out of reach."""

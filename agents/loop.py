@@ -11,8 +11,8 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
 from agents.alarm import Alarm
 from agents.berth import Berth
@@ -70,8 +70,12 @@ class Nodes(Protocol):
     async def close(self) -> None: ...
 
 
-async def run(nodes: Nodes, state: StateFile, config: Config) -> None:
-    """Until TERM, INT, or the end of the lifeline. Jobs in processes of their own live on."""
+Pace: TypeAlias = Callable[[Any, StateFile, asyncio.Event], Awaitable[None]]
+
+
+async def run(nodes: Nodes, state: StateFile, config: Config, pace: Pace | None = None) -> None:
+    """Until TERM, INT, or the end of the lifeline. Jobs in processes of their own live on.
+    `pace`: in place of `beat`."""
     ending = Ending(nodes.alarm)
     _end_on(ending, config.lifeline_fd)
     nodes.boot()
@@ -82,7 +86,7 @@ async def run(nodes: Nodes, state: StateFile, config: Config) -> None:
     notify_ready()
     _keep_what_is_there()
     try:
-        await beat(nodes, state, ending)
+        await (pace or beat)(nodes, state, ending)
     finally:
         board.cancel()
         metrics.close()

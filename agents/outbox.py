@@ -8,7 +8,7 @@ from typing import Final
 from agents.backfill import Backfiller, Recorded
 from agents.spool import Spool
 from agents.wire.limits import MAX_EVENTS_PER_BATCH
-from agents.wire.messages import EventBatch, FromAgent, Status, Telemetry
+from agents.wire.messages import EventBatch, FromAgent, PackedTelemetry, Status, Telemetry
 
 # An acknowledgement waits for a database commit; one that takes longer is taken for lost.
 ACK_TIMEOUT_S: Final = 10.0
@@ -27,8 +27,8 @@ class Outbox:
         """`recorded`: what a console that missed it can be told afterwards."""
         self._spool = spool
         self.backfill = Backfiller(recorded)
-        self._telemetry: Telemetry | None = None
-        self._newest: Telemetry | None = None
+        self._telemetry: Telemetry | PackedTelemetry | None = None
+        self._newest: Telemetry | PackedTelemetry | None = None
         self._offered_at = float("-inf")
         self._status: Status | None = None
         # All that the console says it has, and all that it has been sent on this connection.
@@ -37,8 +37,10 @@ class Outbox:
         # Since when the oldest event in flight waits; None before anybody looked.
         self._waits_since: float | None = None
         self._filled = asyncio.Event()
+        # A simulated node that hangs: until then (monotonic seconds) it says nothing.
+        self.silent_until = float("-inf")
 
-    def offer(self, telemetry: Telemetry, now: float) -> None:
+    def offer(self, telemetry: Telemetry | PackedTelemetry, now: float) -> None:
         self._telemetry = self._newest = telemetry
         self._offered_at = now
         self._filled.set()
@@ -73,6 +75,8 @@ class Outbox:
     def take(self, now: float) -> FromAgent | None:
         """The next message to send, facts that must arrive first, what is past last; None when
         there is none."""
+        if now < self.silent_until:
+            return None
         if batch := self._take_events(now):
             return batch
         status, self._status = self._status, None

@@ -66,15 +66,24 @@ class Reporter:
         now: float,
         wall: Callable[[], float],
     ) -> None:
-        self._orders, self._guests, self._guards, self._wall = orders, guests, guards, wall
+        self._orders, self._guests, self._guards, self.wall = orders, guests, guards, wall
         self._born, self.number = now, -1
         self._status_at = float("-inf")
         self._told: object = None
 
     def telemetry(self, now: float) -> Telemetry:
-        self.number = max(self.number + 1, int((now - self._born) / TELEMETRY_PERIOD_S))
+        self.count(now)
         samples = tuple(self._sample(each) for each in self._guards.values())
-        return Telemetry(self.number, self._wall(), samples)
+        return Telemetry(self.number, self.wall(), samples)
+
+    def count(self, now: float) -> int:
+        """The number of the next telemetry."""
+        self.number = max(self.number + 1, int((now - self._born) / TELEMETRY_PERIOD_S))
+        return self.number
+
+    def is_due(self, now: float) -> bool:
+        """Whether a status goes out even if nothing of note changed."""
+        return now - self._status_at >= STATUS_PERIOD_S
 
     def hurry(self) -> None:
         """The next status is due at once."""
@@ -85,7 +94,7 @@ class Reporter:
         gpus = tuple(self._gpu(each, now) for each in self._guards.values())
         placements = self._guests.statuses(self._orders.placements)
         note = self._of_note(gpus, placements)
-        if note == self._told and now - self._status_at < STATUS_PERIOD_S:
+        if note == self._told and not self.is_due(now):
             return None
         self._told, self._status_at = note, now
         return Status(
@@ -127,7 +136,7 @@ class Reporter:
         return GpuStatus(
             each.index,
             monitor.state,
-            self._wall() - (now - monitor.since),
+            self.wall() - (now - monitor.since),
             monitor.why,
             each.mode,
             unshareable(each),

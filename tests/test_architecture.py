@@ -35,6 +35,7 @@ SIMULATED = {
     "agents/actuators/simulated.py",
     "agents/collectors/simulated.py",
     "agents/contention",
+    "agents/crowd",
     "agents/fleet.py",
     "agents/stub",
 }

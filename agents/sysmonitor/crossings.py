@@ -47,7 +47,7 @@ def crossings(sample: Reading, policy: AgentPolicy, facts: Facts) -> Iterator[Ca
     """Every limit that this sample is over: almost always none."""
     over = [
         (signal, value, limit)
-        for signal, threshold in _thresholds(policy)
+        for signal, threshold in all_thresholds(policy)
         if (value := sample.get(signal)) is not None
         and beyond(signal, value, limit := limit_of(signal, threshold, policy))
     ]
@@ -82,7 +82,7 @@ def headroom(
     void = _void(sample, facts)
     distances = [
         (_distance(signal, value, limit_of(signal, threshold, policy)), signal)
-        for signal, threshold in _thresholds(policy)
+        for signal, threshold in all_thresholds(policy)
         if signal not in void and (value := sample.get(signal)) is not None
     ]
     return min(distances, default=(None, None))
@@ -112,7 +112,7 @@ def judged(sample: Reading, policy: AgentPolicy, facts: Facts) -> tuple[Judged, 
     void = _void(sample, facts)
     held = [
         Judged(signal, threshold, limit_of(signal, threshold, policy), sample.get(signal))
-        for signal, threshold in _thresholds(policy)
+        for signal, threshold in all_thresholds(policy)
         if signal not in void
     ]
     return tuple(held)
@@ -127,7 +127,7 @@ def _void(sample: Reading, facts: Facts) -> set[Signal]:
     return void
 
 
-def _thresholds(policy: AgentPolicy) -> Iterable[tuple[Signal, Threshold]]:
+def all_thresholds(policy: AgentPolicy) -> Iterable[tuple[Signal, Threshold]]:
     """Those of the policy, and memory's in any case: its reserve is no choice."""
     if Signal.MEMORY in policy.thresholds:
         return policy.thresholds.items()

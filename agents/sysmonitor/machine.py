@@ -157,7 +157,12 @@ def _aged(
 
 def step_s(monitor: Monitor, now: float) -> float:
     """The time since the last wire sample that counts as watched: nothing after a gap."""
-    dt_s = 0.0 if monitor.seen_at is None else round(now - monitor.seen_at, STEP_DIGITS)
+    return 0.0 if monitor.seen_at is None else counted_s(now - monitor.seen_at)
+
+
+def counted_s(passed_s: float) -> float:
+    """What of the time between two wire samples counts."""
+    dt_s = round(passed_s, STEP_DIGITS)
     return dt_s if 0.0 <= dt_s <= MAX_STEP_S else 0.0
 
 

@@ -82,11 +82,11 @@ HARDWARE_XIDS: Final = frozenset({48, 62, 64, 74, 79, 95, 119, 120, 140, 143})
 FAULT_XIDS: Final = frozenset({13, 31, 94})
 
 # An exporter that lost its counters reports no SM active while kernels run all the time.
-_UTIL_THAT_NEEDS_SMS: Final = 50.0
+UTIL_THAT_NEEDS_SMS: Final = 50.0
 # An idle card lowers its clock to save power; only the clock of a busy one says anything.
-_USE_THAT_NEEDS_CLOCK: Final = 10.0
+USE_THAT_NEEDS_CLOCK: Final = 10.0
 # Memory read from two sources may differ a little from the card's size.
-_MEMORY_SLACK: Final = 1.02
+MEMORY_SLACK: Final = 1.02
 
 
 def plausible(values: Values, gpu: GpuFacts) -> Values:
@@ -95,9 +95,9 @@ def plausible(values: Values, gpu: GpuFacts) -> Values:
         value if value is not None and low <= value <= high else None
         for value, (low, high) in zip(values, _BOUNDS_IN_ORDER, strict=True)
     ]
-    if _over(bounded[_MEMORY], gpu.memory_bytes * _MEMORY_SLACK):
+    if _over(bounded[_MEMORY], gpu.memory_bytes * MEMORY_SLACK):
         bounded[_MEMORY] = None
-    if bounded[_SM] == 0.0 and _over(bounded[_UTIL], _UTIL_THAT_NEEDS_SMS):
+    if bounded[_SM] == 0.0 and _over(bounded[_UTIL], UTIL_THAT_NEEDS_SMS):
         bounded[_SM] = None
     return tuple(bounded)
 
@@ -118,7 +118,7 @@ def _over(value: float | None, limit: float) -> bool:
 def _idle(values: Sequence[float | None]) -> bool:
     """Not known to be busy: by its utilisation, or by its SM activity where that is missing."""
     used = values[_SM] if values[_UTIL] is None else values[_UTIL]
-    return used is None or used <= _USE_THAT_NEEDS_CLOCK
+    return used is None or used <= USE_THAT_NEEDS_CLOCK
 
 
 def worst(samples: Sequence[Values]) -> Values:
@@ -160,12 +160,12 @@ def in_policy_units(sane: Values, gpu: GpuFacts, slo_p99_ms: float | None) -> Re
     seen = list(sane)
     if _idle(sane):
         seen[_CLOCK] = None
-    for at, whole in _wholes(gpu, slo_p99_ms):
+    for at, whole in wholes(gpu, slo_p99_ms):
         seen[at] = _part(seen[at], whole)
     return Reading(tuple(seen), has_slo=slo_p99_ms is not None)
 
 
-def _wholes(gpu: GpuFacts, slo_p99_ms: float | None) -> tuple[tuple[int, float | None], ...]:
+def wholes(gpu: GpuFacts, slo_p99_ms: float | None) -> tuple[tuple[int, float | None], ...]:
     """Where each relative signal is, and what one policy unit of it is, in wire units."""
     return (
         (_MEMORY, gpu.memory_bytes / 100.0),

@@ -69,7 +69,7 @@ def advance(
         went_over = worst is not None and beyond(worst, limit)
         return replace(unseen, seen_over=True) if went_over else unseen
     lower, is_over = threshold.lower, beyond(last, limit)
-    good = lower - MARGIN * (threshold.upper - lower)
+    good = well_under(threshold)
     over = _run(dwell.over_s, dwell.over_n, is_over, dt_s)
     raised = _run(dwell.raised_s, dwell.raised_n, beyond(last, lower), dt_s)
     clear = _run(dwell.clear_s, dwell.clear_n, not beyond(worst, limit), dt_s)
@@ -84,6 +84,11 @@ def advance(
         present=True,
         seen_over=is_over,
     )
+
+
+def well_under(threshold: Threshold) -> float:
+    """The lower limit less the margin."""
+    return threshold.lower - MARGIN * (threshold.upper - threshold.lower)
 
 
 def _run(run_s: float, run_n: int, holds: bool, dt_s: float) -> tuple[float, int]:
