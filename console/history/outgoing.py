@@ -73,13 +73,18 @@ class Outgoing:
 def _with(waiting: Rows, taken: list[_Taken]) -> Rows:
     if not taken:
         return waiting
-    gpu, at, state, values, worst = (np.concatenate(column) for column in zip(*taken, strict=True))
+    columns = [np.concatenate(column) for column in zip(*taken, strict=True)]
+    return rows.joined([waiting, encoded(*columns)])
+
+
+def encoded(gpu: Ids, at: Times, state: Bytes, values: Floats, worst: Floats) -> Rows:
+    """Samples as they are kept, by GPU and second."""
     order = np.lexsort((at, gpu))
-    gpu, at = gpu[order].astype(np.int64), at[order]
+    ids, moments = gpu[order].astype(np.int64), at[order]
     last = kept.encode(kept.taken(values[order], state[order]))
-    worst = kept.encode(worst[order], kept.NAMES[: kept.WORST])
-    worst = np.where(worst == kept.MISSING, last[:, : kept.WORST], worst)
-    return rows.joined([waiting, Rows(gpu, seconds(gpu, at), last, worst)])
+    codes = kept.encode(worst[order], kept.NAMES[: kept.WORST])
+    codes = np.where(codes == kept.MISSING, last[:, : kept.WORST], codes)
+    return Rows(ids, seconds(ids, moments), last, codes)
 
 
 def seconds(gpu: npt.NDArray[np.int64], at: Times) -> npt.NDArray[np.int64]:

@@ -15,7 +15,7 @@ from django.db.models import Min, QuerySet
 from console.history import blocks, past, rolling
 from console.history.models import Block, Kind, RolledUp
 from console.history.tiers import FINER, HOUR_S, ONE, QUARTER, TEN, TIERS, Tier
-from console.inventory.models import Gpu, Node, Pool
+from console.inventory.models import Node, Pool
 from console.workloads.models import OnlineService
 
 # What comes late is there by then; what comes later still is written beside it (`services`).
@@ -126,8 +126,7 @@ def _put(made: Iterator[Block]) -> None:
 
 def again(node: int, spans: set[int]) -> None:
     """Roll up once more what of these hours (their starts) is rolled up already."""
-    gpus = Gpu.objects.filter(node=node).exists()
-    for hour in sorted(spans) if gpus else ():
+    for hour in sorted(spans):
         for tier in (TEN, ONE):
             if hour < past.until(tier):
                 _roll_nodes(tier, hour, [node])

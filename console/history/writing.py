@@ -110,6 +110,15 @@ def store(found: Rows, epoch: int) -> None:
         _store_minute(found.take(minutes == minute), minute, epoch, places)
 
 
+def store_node(node: int, found: Rows, epoch: int) -> None:
+    """Blocks of samples of one node alone; pools and services know nothing of them."""
+    minutes = found.second // MINUTE_S * MINUTE_S
+    for minute in np.unique(minutes).tolist():
+        raw = rolling.raw_block(found.take(minutes == minute), minute, RAW.points)
+        data = blocks.pack_raw(raw)
+        _insert(iter([_block(Kind.NODE, node, RAW.period_s, minute, epoch, data)]))
+
+
 def _store_minute(found: Rows, minute: int, epoch: int, places: Places) -> None:
     rolled = []
     for part in _parts(found, places.node(found.gpu)):

@@ -36,6 +36,7 @@ from agents.wire.limits import (
 )
 from agents.wire.messages import (
     Backfill,
+    BackfillAck,
     EventAck,
     EventBatch,
     FromAgent,
@@ -67,6 +68,8 @@ MESSAGES_PER_S: Final = 20.0
 MESSAGES_AT_ONCE: Final = 200.0
 # So long nothing more is read of a node that sends too many: then its own socket holds it up.
 PAUSE_S: Final = 0.1
+# That a node is seen is written this often at least, give or take.
+SEEN_WITHIN_S: Final = 10.0
 # A WebSocket close frame holds no more.
 REASON_BYTES: Final = 120
 
@@ -94,6 +97,8 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._nonce = ""
         self._generation = self._sent_generation = self._observed_generation = -1
         self._renewal_due = False
+        self._seen_until = 0.0
+        self._filled_until: float | None = None
         self._key = b""
         self._work = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
@@ -128,6 +133,8 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self.close(4401)
             return
         self.node_id, self.name = node.pk, node.name
+        if node.last_seen_at is not None:
+            self._seen_until = node.last_seen_at.timestamp() - SEEN_WITHIN_S
         self._key = signing_key(node.pk)
         await self.accept()
         if hub.links.is_leaving:
@@ -163,7 +170,7 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         elif isinstance(message, Status):
             self._take_status(message)
         elif isinstance(message, Backfill):
-            self._refuse("backfill: not asked for")
+            hub.backfills.put(self, message)
         else:
             self._keep(message)
             self._work.set()
@@ -236,6 +243,11 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._renewal_due = True
         self._work.set()
 
+    def filled(self, until: float) -> None:
+        """What the node recorded up to then is stored, or not wanted."""
+        self._filled_until = until
+        self._work.set()
+
     def leave(self, code: int, reason: str) -> None:
         log.info("%s: closing with %d: %s", self.name, code, reason)
         hub.detach(self.node_id, self)
@@ -278,6 +290,9 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._hello = None
         while self._welcomed and self._batches:
             await self._store(self._batches.popleft())
+        if self._welcomed and self._filled_until is not None:
+            until, self._filled_until = self._filled_until, None
+            await self._tell(BackfillAck(until))
         if self._welcomed and self._wants_desired_state():
             await self._send_desired_state()
         elif self._welcomed and self._renewal_due:
@@ -303,8 +318,13 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._epoch = -1
         self._nonce, self._observed_generation = hello.nonce, hello.generation
         self._sent_generation, self._welcomed = -1, True
-        await self._tell(Welcome(version, time.time(), acked_seq))
+        await self._tell(Welcome(version, time.time(), acked_seq, self._heard_until()))
         await hub.attach(self.node_id, self)
+
+    def _heard_until(self) -> float:
+        """The last sample that came from this node, or what is surely before it."""
+        rows = hub.grid.facts.rows(list(self._gpu_ids.values()))
+        return max(float(hub.grid.at[rows[rows >= 0]].max(initial=0.0)), self._seen_until)
 
     async def _turn_away(self, code: int, reason: str) -> None:
         self._refuse("hello: refused", reason)

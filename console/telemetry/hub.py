@@ -34,6 +34,7 @@ from console.inventory import bell
 from console.scheduling import observed
 from console.telemetry import counts, latest, layout, links, live_store
 from console.telemetry.audience import Audience
+from console.telemetry.backfills import Backfills
 from console.telemetry.history import History, Series
 from console.telemetry.intake import Intake
 from console.telemetry.latest import Grid, Ids, LiveGpu
@@ -64,6 +65,7 @@ LAYOUT_APART_S: Final = 0.5  # when many nodes say hello at once
 LAYOUT_REST: Final = 10  # times as long as it took
 DATABASE_THREADS: Final = 4
 FLUSH_S: Final = 1.0  # a look whether ten seconds are complete
+BACKFILL_S: Final = 0.1  # at least, between two of them
 # The whole of what another process knows is read when it appears, and then this often: between,
 # it tells what changed.
 WHOLE_S: Final = 5.0
@@ -82,6 +84,7 @@ class Hub:
         self.statuses = Statuses()
         self.links = Links(self.in_thread)
         self.questions = Questions(self.in_thread)
+        self.backfills = Backfills(self.in_thread, self.refused)
         self.ticks_total = self.ticks_late_total = 0
         self._tick_due = 0.0
         # The other processes, and when the whole of what each knows was read.
@@ -120,6 +123,7 @@ class Hub:
             ("live map", self._turn, TICK_S),
             ("live grid exchange", self._exchange, TICK_S),
             ("history", self._flush, FLUSH_S),
+            ("back-fill", self.backfills.step, BACKFILL_S),
             ("bells", self._listen, 0),
             ("generations of nodes", self.links.poll, POLL_NODES_S),
             ("lease renewals", self.links.renew, links.RENEW_STEP_S),

@@ -1,0 +1,60 @@
+"""What a node recorded while nobody heard it, written beside what was there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from django.db import transaction
+
+from agents.wire import samples
+from agents.wire.messages import PackedTelemetry, Samples
+from console.history import outgoing, rollup, writing
+from console.history.rows import Rows
+from console.history.tiers import TEN
+from console.inventory.models import Gpu
+from console.telemetry import plausible
+from console.telemetry.plausible import STRANGER, Arrival
+
+# Older than raw history is kept, nothing is wanted.
+OLDEST_S: Final = 2 * 3_600 + 600
+AHEAD_S: Final = 2.0
+
+
+def backfill(node_id: int, blocks: Sequence[Samples], now: float) -> int:
+    """How many seconds of GPUs were written. The same blocks again change nothing. What cannot be
+    true is left out, as of live telemetry; so is what is older than agents keep. Raises ValueError
+    for what is no block."""
+    ids = dict(Gpu.objects.filter(node=node_id, retired_at=None).values_list("index", "pk"))
+    arrivals = list(_arrivals(blocks, ids, now))
+    if not arrivals:
+        return 0
+    sampled, _ = plausible.sift(arrivals)
+    found = [
+        outgoing.encoded(one.rows.astype(np.uint32), *one[1:]) for one in sampled if len(one.rows)
+    ]
+    for one in found:
+        _write(node_id, one)
+    return sum(len(one.gpu) for one in found)
+
+
+def _arrivals(blocks: Sequence[Samples], ids: Mapping[int, int], now: float) -> Iterator[Arrival]:
+    """Each second as if it came now; the row of a GPU is its id."""
+    row_of = np.full(max(ids, default=-1) + 1, STRANGER, np.intp)
+    row_of[list(ids)] = list(ids.values())
+    for block in blocks:
+        for one in samples.seconds(block):
+            if now - OLDEST_S <= one.at <= now + AHEAD_S:
+                rows = np.frombuffer(one.rows, "<f4").astype("<f8").tobytes()
+                told = PackedTelemetry(one.number, one.at, one.fields, one.signals, rows)
+                yield Arrival(told, row_of, one.at)
+
+
+def _write(node_id: int, found: Rows) -> None:
+    """Its epoch is its first second: the same again is the same block, and of two that know a
+    second what came live, whose epoch is later, counts."""
+    hours = {TEN.start(second) for second in np.unique(found.second).tolist()}
+    with transaction.atomic():
+        writing.store_node(node_id, found, int(found.second.min()))
+        rollup.again(node_id, hours)

@@ -1,0 +1,84 @@
+"""What an agent recorded while nobody heard it fills the gap, once, and is held against the same
+bounds as live telemetry."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from agents.wire import packed, samples
+from agents.wire.messages import GpuSample, Samples, Telemetry
+from agents.wire.names import SIGNALS
+from console.history import ranges, rollup, services, writing
+from console.history.models import Block
+from console.history.tiers import HOUR_S
+from console.inventory.models import Gpu
+from tests.console.history import cast
+from tests.console.history.cast import DAY
+from tests.console.inventory.cast import a_node
+
+pytestmark = pytest.mark.django_db
+
+
+def recorded(start: int, seconds: int, activity: float = 70.0) -> Samples:
+    values = (None, activity, *[None] * (len(SIGNALS) - 2))
+    told = [
+        Telemetry(number, start + number + 0.2, (GpuSample(0, 1, values, values),))
+        for number in range(seconds)
+    ]
+    return samples.block([samples.second(packed.pack(one)) for one in told])
+
+
+@pytest.fixture
+def node():
+    return a_node(gpus=1)
+
+
+def activity(node, seconds: int, points: int = 600) -> list[float | None]:
+    gpu = Gpu.objects.get(node=node)
+    found = ranges.chart(
+        ranges.Gpu(gpu.pk), ["sm_activity"], DAY, DAY + seconds, points, now=DAY + seconds
+    )
+    return found.series["sm_activity"].mean
+
+
+def test_a_gap_is_filled_and_what_came_live_stays(node):
+    gpu = Gpu.objects.get(node=node).pk
+    writing.store(cast.samples([gpu], DAY, 60, sm_activity=50.0), 1_764_460_900_000)
+    blocks = [recorded(DAY + 50, 30)]
+    assert services.backfill(node.pk, blocks, DAY + 200) == 30
+    assert activity(node, 80) == [50.0] * 60 + [70.0] * 20
+
+
+def test_the_same_again_changes_nothing(node):
+    for _ in range(2):
+        services.backfill(node.pk, [recorded(DAY, 30)], DAY + 200)
+    assert Block.objects.count() == 1
+    assert activity(node, 30) == [70.0] * 30
+
+
+def test_hours_that_are_rolled_up_already_learn_of_it(node):
+    gpu = Gpu.objects.get(node=node).pk
+    writing.store(cast.samples([gpu], DAY, 60, sm_activity=50.0), 1_764_460_900_000)
+    for _ in range(10):
+        now = datetime.fromtimestamp(DAY + HOUR_S + 600, UTC)
+        rollup.roll(now, lambda until: False)
+    services.backfill(node.pk, [recorded(DAY + 120, 60)], DAY + HOUR_S + 600)
+    minutes = activity(node, HOUR_S, 60)
+    assert minutes[:4] == [50.0, None, 70.0, None]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [recorded(DAY - 3 * HOUR_S, 5), recorded(DAY + 500, 5), recorded(DAY, 5, activity=4_000.0)],
+    ids=["too old", "not yet", "out of bounds"],
+)
+def test_what_cannot_be_true_is_no_value(node, block):
+    services.backfill(node.pk, [block], DAY + 200)
+    assert set(activity(node, 300)) == {None}
+
+
+def test_what_is_no_block_is_refused(node):
+    with pytest.raises(ValueError, match="no block"):
+        services.backfill(node.pk, [Samples((1,), (DAY + 1.0,), 1, 13, 12, b"nonsense")], DAY + 9)
