@@ -276,7 +276,7 @@ def asked(end: int, asks: int) -> dict[str, float]:
         ("gpu_7d", "gpu", gpus, 7 * DAY_S), ("pool_24h", "pool", pools, DAY_S),
         ("service_24h", "service", services, DAY_S),
     ):  # fmt: skip
-        asking = {"names": ",".join(signal.value for signal in SIGNALS)}
+        asking: dict[str, Any] = {"names": ",".join(signal.value for signal in SIGNALS)}
         asking |= {"since": end - span_s, "until": end}
         took = sorted(
             _answered(client, asking | {scope: rng.choice(owners)}) for _ in range(asks + 5)
