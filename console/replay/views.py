@@ -36,27 +36,24 @@ def replay(request: SreRequest, gpu_id: int) -> HttpResponse:
     """`at` or `eviction` say around what; `mark` is where the scrubber stands."""
     known = _passport(request, gpu_id)
     eviction = _eviction(known.gpu, request.GET.get("eviction", ""))
-    around = eviction.proposed_at if eviction else _moment(request, "at", known.now - SPAN / 2)
+    around = eviction.proposed_at if eviction else _moment(request, "at", known.now)
     end = min(around + SPAN / 2, known.now).replace(microsecond=0)
-    start = end - SPAN
-    middle = around if eviction or request.GET.get("at") else end
-    mark = min(max(_moment(request, "mark", middle), start), end)
-    return render(request, "replay/page.html", _context(known, eviction, start, end, mark))
+    mark = min(max(_moment(request, "mark", around), end - SPAN), end)
+    context = _context(known, end - SPAN, end, mark)
+    context["data"]["around"] = around.timestamp()
+    about = {"eviction": eviction, "about": words.title(eviction)} if eviction else {}
+    return render(request, "replay/page.html", context | about)
 
 
-def _context(
-    known: Passport, eviction: Eviction | None, start: datetime, end: datetime, mark: datetime
-) -> dict[str, Any]:
+def _context(known: Passport, start: datetime, end: datetime, mark: datetime) -> dict[str, Any]:
     versions = _versions(known)
     forces = _forces(known, versions, start, end)
     footage = _footage(known.gpu, start, end)
     happened = pins.between(known.gpu, versions, start, end)
     shown, moment = tracks.shown(footage, forces), mark.timestamp()
-    row = footage.at(moment)
+    row, present = footage.at(moment), known.now.replace(microsecond=0)
     return {
         "gpu": known.gpu,
-        "about": words.title(eviction) if eviction else "",
-        "eviction": eviction,
         "start": start,
         "end": end,
         "mark": mark,
@@ -70,7 +67,7 @@ def _context(
         "missing": honesty.missing(footage, _silences(known)),
         "policy": honesty.policy(forces),
         "earlier": _address(known.gpu, start),
-        "later": _address(known.gpu, end + SPAN / 2) if end < known.now else "",
+        "later": _address(known.gpu, end + SPAN / 2) if end < present else "",
         "trail": [
             ("Map", reverse("map")),
             (known.gpu.node.name, reverse("node", args=[known.gpu.node.name])),

@@ -43,7 +43,7 @@ class Replay {
   place() {
     const { start, end } = this.data, share = (t) => `${(100 * (t - start)) / (end - start)}%`;
     const clock = this.part("times"), whole = timeTicks(start + 5, end - 15, clock.clientWidth / TICK_PX);
-    clock.replaceChildren(...whole.map((t) => el("span", { "data-at": t }, timeWord(t, end - start, whole[1] - t))));
+    clock.replaceChildren(...whole.map((t) => el("span", { "data-at": t }, timeWord(t, end - start, whole[1] - whole[0]))));
     for (const { from, to, node } of this.stays) { node.style.left = share(from); node.style.width = `${(100 * (to - from)) / (end - start)}%`; node.title = node.textContent; }
     this.page.querySelector("[data-part=stays] .rp-line").classList.add("is-placed");
     for (const pin of this.page.querySelectorAll(".rp-line [data-at], .rp-times [data-at]")) pin.style.left = share(Number(pin.dataset.at));
@@ -134,7 +134,7 @@ class Replay {
 }
 
 /** One track as a chart; low to high is shaded, and limits hold only as long as their version did. */
-function options(track, { times, start, end }, axis) {
+function options(track, { times, start, end, around }, axis) {
   const series = [
     { label: track.word, values: track.values },
     { label: "lowest", values: track.low, look: "faint" },
@@ -142,7 +142,7 @@ function options(track, { times, start, end }, axis) {
   ];
   if (track.part) series.push({ label: track.part_word, values: track.part, look: "ghost" });
   return {
-    x: times, series, bands: [[1, 2]], from: start, to: end, unit: track.unit, digits: track.digits, axis_px: axis, time_axis: false,
+    x: times, series, bands: [[1, 2]], from: start, to: end, now: around, unit: track.unit, digits: track.digits, axis_px: axis, time_axis: false,
     range: [0, track.top], thresholds: track.limits.flatMap(limits), empty: "Not recorded then",
   };
 }
