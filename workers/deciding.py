@@ -36,7 +36,8 @@ class Mind:
 
     def why(self, snapshot: Snapshot, job_id: UUID, gpu_id: int) -> Verdict:
         """What keeps the job off the GPU, or what the pair would be like."""
-        return ask.why(snapshot, self.predictor(), job_id, gpu_id)
+        prices = rounds.last_prices(snapshot.mode)
+        return ask.why(snapshot, self.predictor(), job_id, gpu_id, prices)
 
     def predictor(self) -> Predictor:
         """The version in force; the analytic estimate when there is none, or it is damaged."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.db.models import Count, Q
@@ -25,32 +25,52 @@ DAY: Final = timedelta(days=1)
 BY_ROUNDS: Final = (Origin.MOVE, Origin.PREEMPT)
 
 
+class Restarts(NamedTuple):
+    """Of one pool: restarts of the last hour with those that may come, and the latter alone."""
+
+    spent: int = 0
+    waiting: int = 0
+
+
 def restarts_left(
-    pools: Mapping[Pool, PolicyBody], gpus: Mapping[int, int], now: datetime
+    pools: Mapping[Pool, PolicyBody], gpus: Mapping[int, int], known: Mapping[int, Restarts]
 ) -> dict[str, int]:
-    """By pool name, how many running jobs may still be moved away this hour; one query.
+    """By pool name, how many running jobs may still be moved away this hour.
 
-    `gpus` is how many each pool has, by its id.
+    `gpus` is how many each pool has, `known` its restarts, both by its id.
     """
-    counts = _spent(now)
-    return {
-        pool.name: _left(body, gpus.get(pool.pk, 0), *counts.get(pool.pk, (0, 0)))
-        for pool, body in pools.items()
-    }
+    bounds = _bounds(pools, gpus, known)
+    return {name: max(0, min(by_hour, at_once)) for name, (by_hour, at_once) in bounds.items()}
 
 
-def _left(body: PolicyBody, gpus: int, spent: int, waiting: int) -> int:
-    at_once = max(WAIT_LEAST, int(gpus * WAIT_PART))
-    return max(0, min(body.restarts_per_hour - spent, at_once - waiting))
+def moves_open(
+    pools: Mapping[Pool, PolicyBody], gpus: Mapping[int, int], known: Mapping[int, Restarts]
+) -> frozenset[str]:
+    """The names of pools whose hour would allow more, if fewer moves were open."""
+    bounds = _bounds(pools, gpus, known)
+    return frozenset(name for name, (by_hour, at_once) in bounds.items() if at_once < by_hour)
 
 
-def _spent(now: datetime) -> dict[int, tuple[int, int]]:
-    """By pool id: restarts of the last hour with those that may come, and the latter alone."""
+def _bounds(
+    pools: Mapping[Pool, PolicyBody], gpus: Mapping[int, int], known: Mapping[int, Restarts]
+) -> dict[str, tuple[int, int]]:
+    """By pool name, what the hour leaves and what may be open at once; below 0 when overdrawn."""
+    found = {}
+    for pool, body in pools.items():
+        restarts = known.get(pool.pk, Restarts())
+        at_once = max(WAIT_LEAST, int(gpus.get(pool.pk, 0) * WAIT_PART))
+        by_hour = body.restarts_per_hour - restarts.spent
+        found[pool.name] = by_hour, at_once - restarts.waiting
+    return found
+
+
+def restarts(now: datetime) -> dict[int, Restarts]:
+    """By pool id; one query."""
     waits = Q(state__in=Eviction.OPEN)
     went = Q(state__in=(Eviction.State.COMPLETED, Eviction.State.FAILED), ended_at__gt=now - HOUR)
     rows = Eviction.objects.filter(waits | went, origin__in=BY_ROUNDS).values("gpu__node__pool")
     counted = rows.annotate(all=Count("pk"), waiting=Count("pk", filter=waits)).order_by()
-    return {row["gpu__node__pool"]: (row["all"], row["waiting"]) for row in counted}
+    return {row["gpu__node__pool"]: Restarts(row["all"], row["waiting"]) for row in counted}
 
 
 def interruptions(now: datetime) -> dict[UUID, int]:

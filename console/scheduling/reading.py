@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -45,7 +46,7 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
     running = list(_placements(gpus)) if acts else []
     held = _held(now) if acts else {}
     bodies = _bodies(gpus)
-    left = budgets.restarts_left(bodies, _counted(gpus), now) if acts else {}
+    counted, known = _counted(gpus), budgets.restarts(now) if acts else {}
     return Snapshot(
         at=now,
         mode=mode,
@@ -53,7 +54,8 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
         jobs=tuple(_job(job) for job in _waiting(now)),
         running=_running(running, {gpu.pk: bodies[gpu.node.pool] for gpu in gpus}, now),
         avoid=avoid.pairs(now) if acts else frozenset(),
-        restarts_left=left,
+        restarts_left=budgets.restarts_left(bodies, counted, known) if acts else {},
+        moves_open=budgets.moves_open(bodies, counted, known) if acts else frozenset(),
         team_room=budgets.team_room(),
         aging_per_hour=max((body.aging_per_hour for body in bodies.values()), default=0.0),
     )
@@ -71,7 +73,7 @@ def running(live: Live, now: datetime) -> Snapshot:
         gpus=_gpu_facts(gpus, live, placements, {}, bodies, now),
         jobs=(),
         running=_running(placements, {gpu.pk: bodies[gpu.node.pool] for gpu in gpus}, now),
-        restarts_left=budgets.restarts_left(bodies, _counted(gpus), now),
+        restarts_left=budgets.restarts_left(bodies, _counted(gpus), budgets.restarts(now)),
     )
 
 
@@ -144,23 +146,30 @@ def _gpu_facts(
     rules = {pool.pk: _rules(body) for pool, body in bodies.items()}
     left = hosts.left(gpus, guests)
     return tuple(
-        replace(
-            _gpu(gpu, live.get(gpu.pk), uses[gpu.pk], peak[gpu.pk], rules[gpu.node.pool_id]),
-            held_for=held.get(gpu.pk),
-            tier=tenants[gpu.pk].tier,
-            service=tenants[gpu.pk].service,
-            never_share=tenants[gpu.pk].never_share or gpu.never_share or gpu.node.never_share,
-            cpu_free=left[gpu.pk].cpu_cores,
-            host_memory_free_bytes=left[gpu.pk].memory_bytes,
+        _gpu(
+            gpu,
+            live.get(gpu.pk),
+            uses[gpu.pk],
+            peak[gpu.pk],
+            rules[gpu.node.pool_id],
+            tenants[gpu.pk],
+            left[gpu.pk],
+            held.get(gpu.pk),
         )
         for gpu in gpus
     )
 
 
 def _gpu(
-    gpu: Gpu, sample: LiveGpu | None, online: Use, peak_percent: float, rules: Rules
+    gpu: Gpu,
+    sample: LiveGpu | None,
+    online: Use,
+    peak_percent: float,
+    rules: Rules,
+    tenants: Tenants,
+    host: hosts.Host,
+    held_for: UUID | None,
 ) -> GpuFacts:
-    """What is known of it by itself."""
     node = gpu.node
     return GpuFacts(
         id=gpu.pk,
@@ -183,8 +192,14 @@ def _gpu(
         cordoned=node.cordoned,
         draining=node.draining,
         unshareable_fact=gpu.unshareable_fact,
+        held_for=held_for,
+        tier=tenants.tier,
+        service=tenants.service,
+        never_share=tenants.never_share or gpu.never_share or node.never_share,
         simulated=gpu.is_simulated,
         labels=gpu.label_words,
+        cpu_free=host.cpu_cores,
+        host_memory_free_bytes=host.memory_bytes,
     )
 
 
@@ -306,8 +321,18 @@ def recent_peaks(uses: Mapping[int, Use], live: Live) -> dict[int, float]:
 # --- jobs ---------------------------------------------------------------------------------
 
 
+# More jobs than wait and run at once; a fact takes about a kilobyte.
+_JOBS_KEPT: Final = 65_536
+
+
+@lru_cache(_JOBS_KEPT)
+def _same(facts: JobFacts) -> JobFacts:
+    """The object of an earlier round that says the same: who knows that one reads no further."""
+    return facts
+
+
 def _job(job: OfflineJob) -> JobFacts:
-    return JobFacts(
+    facts = JobFacts(
         id=job.pk,
         name=job.name,
         submitted_at=job.submitted_at,
@@ -324,6 +349,7 @@ def _job(job: OfflineJob) -> JobFacts:
         proven=job.proven_at is not None,
         profile_source=job.profile_source,
     )
+    return _same(facts)
 
 
 def _running(

@@ -147,6 +147,8 @@ class Snapshot:
 
     `avoid`: this job was taken off this GPU not long ago. `restarts_left`: by pool, how many
     running jobs may still be moved away from its GPUs this hour; a pool not named: none.
+    `moves_open`: pools in which it is not the hour's budget that leaves so few, but earlier moves
+    that are still open: only so many may be at once.
     `team_room`: by team, how many more of its jobs may run; a team not named: any number.
     `aging_per_hour`: what each hour of waiting adds to what a job is worth, in GPUs.
     """
@@ -158,5 +160,6 @@ class Snapshot:
     running: tuple[RunningFacts, ...] = ()
     avoid: frozenset[tuple[UUID, int]] = frozenset()
     restarts_left: Mapping[str, int] = field(default_factory=dict)
+    moves_open: frozenset[str] = frozenset()
     team_room: Mapping[str, int] = field(default_factory=dict)
     aging_per_hour: float = 0.02

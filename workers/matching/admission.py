@@ -13,11 +13,14 @@ What keeps a GPU or a job out has a sentence of its own. The rules for jobs, in 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, NamedTuple
 from uuid import UUID
+
+import msgspec
 
 from agents.wire.names import GpuState, SharingMode
 from console.scheduling.plan import Code
@@ -35,7 +38,7 @@ class Closed(NamedTuple):
     why: str
 
 
-class Guest(NamedTuple):
+class Guest(msgspec.Struct, frozen=True, gc=False):
     """A running job on its GPU. `stays`: why it is not moved; empty: it may be.
 
     `open`: its GPU takes new work, so others could have its place.
@@ -53,7 +56,7 @@ class Field:
 
     `closed` and `out` tell of GPUs without a guest and of jobs that wait. The first `moving` of
     the guests may move. `alone`: jobs that are a class of their own, because of a GPU that they
-    avoid or that is kept for them.
+    avoid or that is kept for them. `moves_open`: pools whose earlier moves hold up new ones.
     """
 
     free: tuple[GpuFacts, ...]
@@ -63,6 +66,7 @@ class Field:
     waiting: tuple[JobFacts, ...]
     out: tuple[tuple[JobFacts, Closed], ...]
     alone: frozenset[UUID]
+    moves_open: frozenset[str]
 
 
 def admit(snapshot: Snapshot) -> Field:
@@ -73,8 +77,8 @@ def admit(snapshot: Snapshot) -> Field:
     waiting, out = _due(snapshot.jobs, snapshot.at)
     waiting = _within_caps(waiting, snapshot, out)
     held = {gpu.held_for for gpu in snapshot.gpus if gpu.held_for} & {job.id for job in waiting}
-    shut = {gpu.id: why for gpu in snapshot.gpus if (why := _closed(gpu, snapshot.mode, held))}
-    guests = [_guest(one, here[one.gpu_id], shut, snapshot) for one in running]
+    shut = _shut(snapshot.gpus, snapshot.mode, held)
+    guests = _guests(running, here, shut, snapshot)
     alone = _alone(waiting, guests, avoiding - held) | held
     waiting = _looked_at(waiting, avoiding - alone, out)
     guests = _pinned(guests, avoiding - alone)
@@ -88,6 +92,7 @@ def admit(snapshot: Snapshot) -> Field:
         waiting=tuple(waiting),
         out=tuple(out),
         alone=frozenset(alone),
+        moves_open=snapshot.moves_open,
     )
 
 
@@ -100,22 +105,36 @@ def closed(gpu: GpuFacts, wanted: SharingMode) -> Closed | None:
     Facts that hold for long come first: they are the ones worth changing.
     """
     if (
-        gpu.state is GpuState.HEALTHY
-        and gpu.mode is wanted
+        gpu.mode is wanted
+        and _standing(gpu) == _USUAL
         and (gpu.imported or (gpu.node_connected and _is_live(gpu)))
-        and not (gpu.holdback or gpu.conflict or gpu.disabled or gpu.unshareable_fact)
-        and not (gpu.never_share or gpu.draining or gpu.cordoned)
     ):
         return None  # nearly all of them, so they are told first
     return _by_inventory(gpu, wanted) or _by_node(gpu) or _by_live_state(gpu)
 
 
-def _closed(gpu: GpuFacts, wanted: SharingMode, held: Collection[UUID | None]) -> Closed | None:
-    """Also when it is kept for a job that does not wait yet."""
-    why = closed(gpu, wanted)
-    if why is None and gpu.held_for and gpu.held_for not in held:
-        return Closed(Code.HELD, "Kept free for a job that is moved here.")
-    return why
+_standing = attrgetter(
+    "state",
+    "holdback",
+    "conflict",
+    "disabled",
+    "unshareable_fact",
+    "never_share",
+    "draining",
+    "cordoned",
+)
+_USUAL: Final = (GpuState.HEALTHY, False, False, False, "", False, False, False)
+
+
+def _shut(
+    gpus: Sequence[GpuFacts], wanted: SharingMode, held: Collection[UUID | None]
+) -> dict[int, Closed]:
+    """By id; also those that are kept for a job that does not wait yet."""
+    shut = {gpu.id: why for gpu in gpus if (why := closed(gpu, wanted))}
+    for gpu in gpus:
+        if gpu.held_for and gpu.held_for not in held:
+            shut.setdefault(gpu.id, Closed(Code.HELD, "Kept free for a job that is moved here."))
+    return shut
 
 
 def _is_live(gpu: GpuFacts) -> bool:
@@ -244,20 +263,33 @@ def _looked_at(jobs: list[JobFacts], later: Collection[UUID], out: Out) -> list[
 # --- running jobs -------------------------------------------------------------------------
 
 
-def _guest(
-    running: RunningFacts, gpu: GpuFacts, shut: Collection[int], snapshot: Snapshot
-) -> Guest:
-    return Guest(running, gpu, _why_stays(running, gpu, snapshot), gpu.id not in shut)
+def _guests(
+    running: Sequence[RunningFacts],
+    here: Mapping[int, GpuFacts],
+    shut: Collection[int],
+    snapshot: Snapshot,
+) -> list[Guest]:
+    spent = {gpu.pool for gpu in here.values() if snapshot.restarts_left.get(gpu.pool, 0) <= 0}
+    why = {pool: _no_restart(pool, snapshot) for pool in spent}
+    found = []
+    for one in running:
+        gpu = here[one.gpu_id]
+        stays = one.fixed or _interrupted_enough(one) or why.get(gpu.pool, "")
+        found.append(Guest(one, gpu, stays, gpu.id not in shut))
+    return found
 
 
-def _why_stays(running: RunningFacts, gpu: GpuFacts, snapshot: Snapshot) -> str:
-    if running.fixed:
-        return running.fixed
-    if running.interruptions_left is not None and running.interruptions_left <= 0:
-        return "it has been interrupted as often as its policy allows"
-    if snapshot.restarts_left.get(gpu.pool, 0) <= 0:
-        return f"pool {gpu.pool} has no restart left"
-    return ""
+def _interrupted_enough(running: RunningFacts) -> str:
+    left = running.interruptions_left
+    if left is None or left > 0:
+        return ""
+    return "it has been interrupted as often as its policy allows"
+
+
+def _no_restart(pool: str, snapshot: Snapshot) -> str:
+    if pool in snapshot.moves_open:
+        return f"earlier moves in pool {pool} are still open, and as many as may be at once"
+    return f"pool {pool} has no restart left this hour"
 
 
 def _pinned(guests: list[Guest], later: Collection[UUID]) -> list[Guest]:
@@ -266,7 +298,9 @@ def _pinned(guests: list[Guest], later: Collection[UUID]) -> list[Guest]:
         return guests
     why = f"more than {MOST_ALONE} jobs have GPUs to avoid"
     return [
-        one._replace(stays=why) if one.running.job.id in later and not one.stays else one
+        msgspec.structs.replace(one, stays=why)
+        if one.running.job.id in later and not one.stays
+        else one
         for one in guests
     ]
 

@@ -1,11 +1,13 @@
 """What a round would say of one pair that somebody asks about. Pure.
 
 The pair is decided on alone, by the same rules as all others: who else waits or runs decides who
-gets the GPU, not whether the two could share it.
+gets the GPU, not whether the two could share it. Of a job that runs there also what the GPU is
+worth to the plan and who is next best, which only the whole market can say.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -16,7 +18,10 @@ from console.figures import size
 from console.scheduling.plan import Code, Kind, Verdict
 from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
 from workers.matching import explain
-from workers.matching.decide import decide
+from workers.matching.decide import decide, matched_as
+from workers.matching.market import OutOfTime
+from workers.matching.memory import Memory
+from workers.matching.rivals import rivals
 from workers.matching.weights import LEAST_THROUGHPUT
 from workers.prediction.predictor import Predictor
 
@@ -24,8 +29,17 @@ NO_GPU: Final = "No round looks at that GPU: it does not share, not even in shad
 NO_JOB: Final = "No round looks at that job now: it is held, is being measured, or has ended."
 
 
-def why(snapshot: Snapshot, predictor: Predictor, job_id: UUID, gpu_id: int) -> Verdict:
-    """PLACE with what is predicted of the pair, else WAIT with what keeps the job off the GPU."""
+def why(
+    snapshot: Snapshot,
+    predictor: Predictor,
+    job_id: UUID,
+    gpu_id: int,
+    prices: Mapping[str, int] | None = None,
+) -> Verdict:
+    """PLACE with what is predicted of the pair, else WAIT with what keeps the job off the GPU.
+
+    `prices`, those of the last round, make the market quick to solve.
+    """
     gpu = next((one for one in snapshot.gpus if one.id == gpu_id), None)
     if gpu is None:
         return Verdict(Kind.WAIT, Code.MODE, NO_GPU, job_id=job_id, gpu_id=gpu_id)
@@ -33,7 +47,32 @@ def why(snapshot: Snapshot, predictor: Predictor, job_id: UUID, gpu_id: int) -> 
     if job is None:
         return Verdict(Kind.WAIT, Code.NO_JOBS, NO_JOB, job_id=job_id, gpu_id=gpu_id)
     told = _alone(snapshot, predictor, job, gpu)
-    return msgspec.structs.replace(told, why=f"{told.why} {_guest(snapshot, job, gpu)}".strip())
+    told = msgspec.structs.replace(told, why=f"{told.why} {_guest(snapshot, job, gpu)}".strip())
+    if any(one.job.id == job_id and one.gpu_id == gpu_id for one in snapshot.running):
+        return _in_market(told, snapshot, predictor, Memory(prices))
+    return told
+
+
+def _in_market(told: Verdict, snapshot: Snapshot, predictor: Predictor, memory: Memory) -> Verdict:
+    """With the price of the GPU and the runner-up, when the pair is part of the matching."""
+    try:
+        matched = matched_as(snapshot, predictor, memory)
+    except OutOfTime:
+        return told
+    problem = matched.problem
+    moving = problem.field.guests[: problem.field.moving]
+    at = next((at for at, one in enumerate(moving) if one.running.job.id == told.job_id), None)
+    if at is None:
+        return told
+    row, own = problem.guest_row[[at]], problem.own_class[[at]]
+    found = rivals(matched, row, own)
+    return msgspec.structs.replace(
+        told,
+        why=f"{told.why} {found.said[0]}".strip(),
+        runner_up=found.name[0],
+        runner_up_loss=found.loss[0],
+        gpu_price=found.price[0],
+    )
 
 
 def _job(snapshot: Snapshot, job_id: UUID) -> JobFacts | None:

@@ -110,6 +110,15 @@ def decide(
     )
 
 
+def matched_as(
+    snapshot: Snapshot, predictor: Predictor, memory: Memory, budget_s: float = BUDGET_S
+) -> Matched:
+    """The market that `decide` would tell of, for questions about it. Raises OutOfTime."""
+    watch = _Watch(time.perf_counter, time.perf_counter() + budget_s)
+    problem = problem_of(admit(snapshot), snapshot, predictor, memory)
+    return match(problem, snapshot.restarts_left, memory.prices, watch)
+
+
 def _inputs(matched: Matched, predictor: str, warm: bool) -> dict[str, Any]:
     problem = matched.problem
     return {

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Final
 from uuid import UUID
 
 import numpy as np
@@ -19,12 +17,18 @@ import numpy as np
 from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
 from workers.matching import columns, weights
 from workers.matching.columns import Bools, Floats, Ints
+from workers.matching.job_columns import (
+    CONSERVATIVE,
+    CONSTRAINTS,
+    LOADS,
+    MEMORY_BYTES,
+    MODEL,
+    SINCE,
+    STEP_S,
+)
 from workers.matching.market import Slots
-from workers.matching.memory import Sides
+from workers.matching.memory import Memory, Sides
 from workers.prediction.profiles import Profiles
-
-CONSERVATIVE: Final = "conservative"
-_LOADS: Final = ("sm_percent", "util_percent", "occupancy_percent", "bandwidth_percent")
 
 
 @dataclass(frozen=True)
@@ -77,19 +81,20 @@ def demand_of(
     staying: Sequence[JobFacts],
     alone: Collection[UUID],
     snapshot: Snapshot,
+    memory: Memory,
 ) -> Demand:
     """The snapshot tells how much memory the cards have on which jobs were measured."""
     jobs = [*waiting, *moving, *staying]
     matched = jobs[: len(waiting) + len(moving)]
-    loads = _loads(jobs, snapshot.gpus)
+    told = memory.jobs.of(jobs)
+    loads = _loads(told, list(memory.jobs.models), snapshot.gpus)
     first, profile = columns.groups(np.nan_to_num(loads, nan=-1.0))
     profiles = _profiles(loads[first], [jobs[index] for index in first.tolist()])
     at = snapshot.at.timestamp()
-    submitted = map(attrgetter("submitted_at"), matched)
-    since = np.array(list(map(datetime.timestamp, submitted)), np.float64)
+    since = told[: len(matched), SINCE]
     waits = np.arange(len(matched)) < len(waiting)
     age = np.where(waits, weights.aging(at - since, snapshot.aging_per_hour), 0)
-    key = _class_key(matched, profile[: len(matched)], alone)
+    key = _class_key(matched, told[: len(matched)], profile[: len(matched)], alone)
     example, job_class = columns.groups(key)
     order = np.lexsort((np.arange(len(matched)), since, waits, job_class))
     classes = _classes(matched, example, job_class, order, profile, profiles, waits, alone)
@@ -111,14 +116,11 @@ def slots_of(demand: Demand, pinned: Ints) -> Slots:
 # --- profiles -----------------------------------------------------------------------------
 
 
-def _loads(jobs: Sequence[JobFacts], gpus: Sequence[GpuFacts]) -> Floats:
+def _loads(told: Floats, models: Sequence[str], gpus: Sequence[GpuFacts]) -> Floats:
     """[jobs, 7] what a predictor is told of each: fractions, NaN for what nobody measured."""
-    uses = list(map(attrgetter("use"), jobs))
-    loads = [columns.numbers(uses, name) / 100.0 for name in _LOADS]
-    model, models = columns.codes_of(uses, "gpu_model")
-    held = columns.numbers(uses, "memory_bytes") / _card_bytes(models, gpus)[model]
-    step = columns.numbers(uses, "step_s")
-    return np.column_stack([*loads, held, step, model])
+    model = told[:, MODEL].astype(np.int64)
+    held = told[:, MEMORY_BYTES] / _card_bytes(models, gpus)[model]
+    return np.column_stack([told[:, LOADS] / 100.0, held, told[:, STEP_S], model])
 
 
 def _card_bytes(models: Sequence[str], gpus: Sequence[GpuFacts]) -> Floats:
@@ -142,20 +144,13 @@ def _profiles(loads: Floats, examples: Sequence[JobFacts]) -> Sides:
 # --- classes ------------------------------------------------------------------------------
 
 
-def _class_key(jobs: Sequence[JobFacts], profile: Ints, alone: Collection[UUID]) -> Floats:
+def _class_key(
+    jobs: Sequence[JobFacts], told: Floats, profile: Ints, alone: Collection[UUID]
+) -> Floats:
     own = {job_id: number for number, job_id in enumerate(sorted(alone), 1)}
-    named, _ = columns.codes_of(jobs, "pools", "gpu_models", "labels")
-    measured = [job.profile_source == CONSERVATIVE for job in jobs]
-    every = (
-        profile,
-        named,
-        columns.numbers(jobs, "weight"),
-        columns.numbers(jobs, "proven"),
-        np.array(measured, np.float64),
-        _needed(jobs, "cpu_cores"),
-        _needed(jobs, "host_memory_bytes"),
-        np.array([own.get(job.id, 0) for job in jobs], np.float64) if own else np.zeros(len(jobs)),
-    )
+    every = [profile, *told[:, CONSTRAINTS].T]
+    if own:
+        every.append(np.array([own.get(job.id, 0) for job in jobs], np.float64))
     telling = [column for column in every if len(column) and column.min() != column.max()]
     return np.column_stack(telling) if telling else np.zeros((len(jobs), 1))
 

@@ -18,7 +18,6 @@ NO_JOBS: Final = "No job waits that it could take."
 NO_GPUS: Final = "No GPU is open for offline work now."
 NO_OTHER: Final = "No other job could run there."
 NOT_NEEDED: Final = "Every job that it could take runs elsewhere for as much or more."
-TRIMMED: Final = "a better place was found, but no restart is left this hour"
 
 _PERCENT: Final = [f"{part}{NBSP}%" for part in range(1_001)]
 
@@ -66,6 +65,13 @@ def runner_up(name: str, throughput: str, loss: float) -> str:
 
 def fixed(why: str) -> str:
     return f"Not moved: {why}."
+
+
+def trimmed(moves_open: bool) -> str:
+    """Why a better place is not taken; `moves_open`: not for want of restarts in the hour."""
+    if moves_open:
+        return "a better place was found, but other moves come first, and only so many may be open"
+    return "a better place was found, but no restart is left this hour"
 
 
 def kept(least_gain: str) -> str:

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from workers.matching.job_columns import JobColumns
 from workers.prediction.predictor import Predictor, Scores
 from workers.prediction.profiles import Floats, Ints, Profiles
 
@@ -90,6 +91,7 @@ class Memory:
     def __init__(self, prices: Mapping[str, int] | None = None) -> None:
         self.prices: Mapping[str, int] = prices or {}
         # Numbers for what is no number itself: the same in every round.
+        self.jobs = JobColumns()
         self.models: dict[Hashable, int] = {}
         self.profiles: dict[Hashable, int] = {}
         # By online side, profile of the job, and the share or what it was chosen for.

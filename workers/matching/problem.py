@@ -32,7 +32,8 @@ from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
 from workers.matching import columns, weights
 from workers.matching.admission import Field
 from workers.matching.columns import Bools, Floats, Ints
-from workers.matching.demand import CONSERVATIVE, Classes, Demand, demand_of
+from workers.matching.demand import Classes, Demand, demand_of
+from workers.matching.job_columns import CONSERVATIVE
 from workers.matching.judging import judge
 from workers.matching.market import Worths
 from workers.matching.memory import Judged, Memory, Scored
@@ -215,6 +216,7 @@ def problem_of(field: Field, snapshot: Snapshot, predictor: Predictor, memory: M
         [guest.running.job for guest in staying],
         field.alone,
         snapshot,
+        memory,
     )
     rows = _rows(field, seats, demand, snapshot)
     scores = _scores(seats, demand, rows, predictor, memory)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import repeat
+from operator import attrgetter
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -20,6 +23,18 @@ from workers.matching.rivals import Rivals, rivals
 from workers.matching.weights import SCALE
 from workers.matching.why_not import WhyNot
 from workers.prediction.predictor import Predictor
+
+_TOLD: Final = (
+    "throughput",
+    "slowdown",
+    "share_percent",
+    "throughput_low",
+    "throughput_high",
+    "slowdown_low",
+    "slowdown_high",
+    "source",
+)
+_FIGURES: Final = attrgetter(*_TOLD)
 
 
 class Story:
@@ -164,24 +179,40 @@ class Story:
         """Running jobs that stay where they are, whether or not they might have moved.
 
         Who else would like to have the GPU is left for those who ask (`ask.why`): there are as many
-        of these as there are GPUs, in every round.
+        of these as there are GPUs, in every round. So they are told column by column.
         """
-        guests, field = self.problem.guests, self.problem.field
-        moved, trimmed = set(self.deal.moved.tolist()), set(self.matched.trimmed.tolist())
-        gains, worths = explain.percents(guests.least_gain), guests.worth.tolist()
+        guests = self.problem.guests
+        at = np.setdiff1d(np.arange(len(guests.job)), self.deal.moved)
+        some = at.tolist()
+        judged = [guests.judged[one] for one in some]
+        codes, said = self._why_kept(some, judged)
+        figures = zip(*map(_FIGURES, judged), strict=True) if some else [()] * len(_TOLD)
+        speed, slower, share, low, high, least, most, source = figures
+        jobs = [self.jobs[job].id for job in guests.job[at].tolist()]
+        gpus = [self.seats.gpus[seat].id for seat in guests.seat[at].tolist()]
+        worth = (guests.worth[at] / SCALE).tolist()
+        flags = [(one.flags,) if one.flags else () for one in judged]
+        kind, nobody = repeat(Kind.KEEP), repeat(None)
+        head = kind, codes, said, jobs, gpus, nobody, worth
+        yield from map(Verdict, *head, speed, slower, share, low, high, least, most, source, flags)
+
+    def _why_kept(
+        self, some: Sequence[int], judged: Sequence[Judged]
+    ) -> tuple[list[Code], list[str]]:
+        field, trimmed = self.problem.field, set(self.matched.trimmed.tolist())
+        gains = explain.percents(self.problem.guests.least_gain)
         kept = {gain: explain.kept(gain) for gain in set(gains)}
-        nobody = Rivals([""], [None], [None], [""])
-        pairs = zip(
-            guests.seat.tolist(), guests.job.tolist(), guests.judged, field.guests, strict=True
-        )
-        for at, (seat, job, one, guest) in enumerate(pairs):
-            if at in moved:
-                continue
-            code, why = Code.KEPT, kept[gains[at]]
-            if stays := explain.TRIMMED if at in trimmed else guest.stays:
-                code, why = Code.FIXED, explain.fixed(stays)
-            said = f"{one.said} {why}"
-            yield self._pair(Kind.KEEP, code, said, seat, job, one, nobody, 0, worths[at])
+        codes, said = [], []
+        for at, one in zip(some, judged, strict=True):
+            guest = field.guests[at]
+            stays = (
+                explain.trimmed(guest.gpu.pool in field.moves_open)
+                if at in trimmed
+                else guest.stays
+            )
+            codes.append(Code.FIXED if stays else Code.KEPT)
+            said.append(f"{one.said} {explain.fixed(stays) if stays else kept[gains[at]]}")
+        return codes, said
 
     def _moves(self) -> Iterator[Verdict]:
         guests = self.deal.moved

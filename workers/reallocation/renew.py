@@ -35,7 +35,7 @@ def renew(
         return {}
     memory = Memory()
     seats = seats_of(gpus, memory)
-    demand = demand_of((), (), [one.job for one in running], (), snapshot)
+    demand = demand_of((), (), [one.job for one in running], (), snapshot, memory)
     share = _share(predictor, memory, seats, demand)
     before = [limits[one.placement_id] for one in running]
     after = [target(old, new) for old, new in zip(before, share.tolist(), strict=True)]

@@ -108,7 +108,12 @@ class Cluster:
         self.waiting = list(jobs.values())
 
     def change(self, gpus: float, jobs: float) -> None:
-        """The load of some GPUs is another, some jobs are done and as many are submitted."""
+        """The load of some GPUs is another, some jobs are done and as many are submitted.
+
+        A job of which nothing changes is the same object in the next round, also when it runs by
+        then: so it is where the database is read (`reading._same`). GPUs and what runs are objects
+        of their own round there; here they may be the same, and no round makes use of that.
+        """
         for gpu in self.rng.choice(len(self.gpus), int(gpus * len(self.gpus)), replace=False):
             self.gpus[gpu] = self._gpu(int(gpu))
         count = int(jobs * (len(self.running) + len(self.waiting)))

@@ -119,7 +119,26 @@ def test_restarts_of_the_last_hour_are_gone_from_the_budget(gpus, monkeypatch):
 def test_moves_that_wait_keep_few_gpus_free(gpus):
     assert read(gpus).restarts_left == {"web": budgets.WAIT_LEAST}
     an_eviction(a_running(a_waiting_job("runs"), gpus[0]), state="PROPOSED", ended_at=None)
-    assert read(gpus).restarts_left == {"web": budgets.WAIT_LEAST - 1}
+    facts = read(gpus)
+    assert facts.restarts_left == {"web": budgets.WAIT_LEAST - 1}
+    assert facts.moves_open == {"web"}
+
+
+def test_a_spent_hour_is_not_blamed_on_open_moves(gpus):
+    placement = a_running(a_waiting_job("runs"), gpus[0])
+    for _ in range(BALANCED.restarts_per_hour):
+        an_eviction(placement)
+    assert read(gpus).restarts_left == {"web": 0}
+    assert read(gpus).moves_open == frozenset()
+
+
+def test_a_job_of_which_nothing_changed_is_the_same_object_in_the_next_round(gpus):
+    jobs = [a_waiting_job(name) for name in ("stays", "changes")]
+    before = {job.name: job for job in read(gpus).jobs}
+    type(jobs[1]).objects.filter(pk=jobs[1].pk).update(priority=3)
+    after = {job.name: job for job in read(gpus).jobs}
+    assert after["stays"] is before["stays"]
+    assert after["changes"] != before["changes"]
 
 
 def test_a_team_has_room_for_what_its_cap_leaves(gpus):

@@ -59,6 +59,19 @@ def test_who_holds_the_gpu_is_told_beside_the_answer():
     assert told.why.endswith(f"{other.name} runs there now.")
 
 
+def test_of_a_job_that_runs_there_the_whole_market_says_who_is_next_best():
+    """One of two jobs has the only GPU, and keeps it: the other is what that costs."""
+    rival = a_job(2, a_use(100, 100, 0))
+    snapshot = a_snapshot([GPU], [rival], running=(a_guest(JOB, GPU),), restarts_left={"web": 1})
+    told = asked(snapshot)
+    assert told.kind is Kind.PLACE
+    assert told.runner_up == rival.name
+    assert told.runner_up_loss >= 0.0
+    assert told.gpu_price > 0.0
+    assert "It runs there now. Next best there: job-2" in told.why
+    assert asked(snapshot, rival).runner_up == "", "of a pair that is not made nothing is known"
+
+
 def test_a_job_that_runs_elsewhere_may_be_asked_about_though_its_team_is_full():
     guest = a_guest(JOB, a_gpu(2))
     snapshot = a_snapshot([GPU, a_gpu(2)], running=(guest,), team_room={JOB.team: 0})

@@ -229,6 +229,17 @@ def test_a_job_whose_move_was_trimmed_says_so():
     assert "no restart is left" in kept.why
 
 
+def test_a_move_that_waits_for_open_ones_does_not_blame_the_hour():
+    gpus = [*(a_gpu(n, BUSY) for n in (1, 2)), *(a_gpu(n) for n in (3, 4))]
+    running = tuple(a_guest(a_job(50 + gpu.id, HUNGRY), gpu) for gpu in gpus[:2])
+    for left, why in ((1, "so many may be open"), (0, "earlier moves")):
+        web = {"restarts_left": {"web": left}, "moves_open": frozenset({"web"})}
+        kept = decide(a_snapshot(gpus, running=running, **web)).of(Kind.KEEP)[0]
+        assert kept.code is Code.FIXED
+        assert why in kept.why
+        assert "hour" not in kept.why
+
+
 def test_a_round_that_is_late_keeps_all_that_runs_and_does_nothing_else():
     gpus = [a_gpu(1, BUSY), a_gpu(2)]
     running = (a_guest(a_job(50, HUNGRY), gpus[0]),)

@@ -1,0 +1,36 @@
+"""What a process remembers of earlier rounds makes the next one quick and changes none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.matching.cluster import Cluster
+from tests.workers.cast import a_job
+from workers.matching.decide import decide
+from workers.matching.job_columns import JobColumns
+from workers.matching.memory import Memory
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_warm_round_is_worth_what_a_cold_one_of_the_same_facts_is(seed):
+    cluster, memory = Cluster(60, 80, 12, seed), Memory()
+    plan = decide(cluster.snapshot(), last=memory)
+    for _ in range(4):
+        cluster.start(plan)
+        cluster.change(0.2, 0.1)
+        plan, cold = decide(cluster.snapshot(), last=memory), decide(cluster.snapshot())
+        assert plan.objective == plan.upper_bound
+        # In ties either may choose what steers a plan, and is no part of its worth.
+        assert plan.objective == pytest.approx(cold.objective, abs=1e-3)
+
+
+def test_columns_that_were_read_before_are_those_of_a_first_reading():
+    kept, rng = JobColumns(), np.random.default_rng(1)
+    jobs = [a_job(number, labels=frozenset({f"rack={number % 3}"})) for number in range(20)]
+    for _ in range(10):
+        some = [jobs[at] for at in rng.permutation(20)[: rng.integers(0, 20)]]
+        jobs[int(rng.integers(20))] = replace(a_job(int(rng.integers(20))), weight=rng.random())
+        assert np.array_equal(kept.of(some), kept._read(some), equal_nan=True)
