@@ -143,3 +143,61 @@ def test_the_live_pages_look_as_they_should(viewer, agent, screenshot):
     viewer.goto(f"/gpus/{agent.gpus[1].pk}/")
     expect(viewer.locator("[data-signal=online_p99]")).to_contain_text("ms")
     screenshot(viewer, "gpu")
+
+
+PIXELS = """(box) => {
+  const canvas = document.querySelector("canvas[data-part=map]");
+  const from = canvas.getContext("2d");
+  const [x, y, w, h] = box.map((each) => Math.round(each * devicePixelRatio));
+  return Array.from(from.getImageData(x, y, w, h).data);
+}"""
+
+
+def cell_of(page: Page) -> list[float]:
+    """Where the focused cell is on the canvas: the box of the ring, without its border."""
+    ring, canvas = page.locator(".ring"), page.locator("canvas[data-part=map]")
+    outer, at = ring.bounding_box(), canvas.bounding_box()
+    assert outer is not None
+    assert at is not None
+    inset = 4
+    return [
+        outer["x"] - at["x"] + inset, outer["y"] - at["y"] + inset,
+        outer["width"] - 2 * inset, outer["height"] - 2 * inset,
+    ]  # fmt: skip
+
+
+def pixels_of(page: Page, index: int) -> list[int]:
+    """The pixels of GPU `index`, found by keyboard."""
+    page.locator("canvas[data-part=map]").focus()
+    page.keyboard.press("Home")
+    while f"node-07 / GPU {index}" not in page.locator("#map-tip").inner_text():
+        before = page.locator("#map-tip h3").inner_text()
+        page.keyboard.press("ArrowRight")
+        if page.locator("#map-tip h3").inner_text() == before:
+            page.keyboard.press("ArrowDown")
+            page.keyboard.press("ArrowLeft")
+    found: list[int] = page.evaluate(PIXELS, cell_of(page))
+    return found
+
+
+def test_a_signal_that_nobody_measured_is_never_zero_from_the_agent_to_the_pixel(viewer, agent):
+    agent.samples = (
+        sample(0, headroom_percent=0.0),
+        sample(1, headroom_percent=None),
+        sample(2, headroom_percent=None, sm_activity=None),
+        sample(3, headroom_percent=0.0),
+    )
+    focus_map(viewer)
+    expect(viewer.get_by_role("button", name="Unsupported")).to_contain_text("2")
+    expect(viewer.get_by_role("button", name="Zero, measured")).to_contain_text("2")
+    zero, missing, blind = (pixels_of(viewer, index) for index in (0, 1, 2))
+    assert missing == blind, "what is missing is drawn as unsupported"
+    assert missing != zero
+    assert zero == pixels_of(viewer, 3)
+    pixels_of(viewer, 1)
+    expect(viewer.locator("#map-tip")).to_contain_text("no data")
+    expect(viewer.locator("#map-tip")).not_to_contain_text(re.compile(r"Headroom\s*0"))
+    viewer.keyboard.press("t")
+    expect(row(viewer, 0).locator("td", has_text=re.compile("^0\u00a0%$"))).to_have_count(1)
+    expect(row(viewer, 1).get_by_text(re.compile(r"^0\u00a0%$"))).to_have_count(0)
+    expect(row(viewer, 1).locator("td.none")).not_to_have_count(0)

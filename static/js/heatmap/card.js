@@ -3,7 +3,7 @@ import { age, quantity } from "../figures.js";
 import { el, state as stateWord } from "../kit.js";
 import { shortModel } from "./layout.js";
 import { meter } from "../meter.js";
-import { COUNT, IDLE, LOOK, MEMORY, P99, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED } from "../wire.js";
+import { COUNT, HEADROOM, IDLE, LOOK, MEMORY, P99, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED } from "../wire.js";
 import { stateOf } from "../store.js";
 
 const SHOWN = ["online_p99", "memory", "sm_activity"];
@@ -94,8 +94,14 @@ export class Card {
     const guest = details?.guest ? `${details.guest.job}, duty ${quantity(details.guest.duty_percent, "%")}` : details || look === IDLE ? "none" : "…";
     const pair = (key, value) => [el("dt", {}, key), el("dd", {}, value)];
     return el("dl", { class: "kv" },
-      ...pair("Headroom", el("b", {}, headroom == null ? quantity(headroom) : `${quantity(headroom, "%")}${nearest ? `, ${nearest[0].toLowerCase()}${nearest.slice(1)} is nearest` : ""}`)),
+      ...pair("Headroom", el("b", {}, headroom == null ? this.headroomSeen() : `${quantity(headroom, "%")}${nearest ? `, ${nearest[0].toLowerCase()}${nearest.slice(1)} is nearest` : ""}`)),
       ...pair("Online", online), ...pair("Offline guest", guest));
+  }
+
+  /** Until the console has answered: what the map was told, if it was. */
+  headroomSeen() {
+    const { store: { gpus }, row, details } = this;
+    return details || gpus.isWatched(row, HEADROOM) ? quantity(gpus.isWatched(row, HEADROOM) ? gpus.value(row, HEADROOM) : null, "%") : "…";
   }
 
   /** Beside the cell where there is room, else under or over it: never on it, nor on its neighbours. */

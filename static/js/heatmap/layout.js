@@ -148,8 +148,8 @@ function write({ places, pitch, pitchY, tile, tileGap, lines, named, height }, g
       const left = place.x + (t % place.perRow) * tile, top = place.y + o.labels + Math.floor(t / place.perRow) * lines[g] + named;
       if (o.tileNames && each.name) tiles.push({ name: each.name, x: Math.round(left), y: Math.round(top), width: tile - tileGap });
       each.rows.forEach((row, i) => {
-        x[row] = Math.round(left + (i % shape.columns) * pitch);
-        y[row] = Math.round(top + Math.floor(i / shape.columns) * pitchY);
+        x[row] = left + (i % shape.columns) * pitch; // rounded where it is drawn, at the zoom of then
+        y[row] = top + Math.floor(i / shape.columns) * pitchY;
       });
     });
   });

@@ -58,6 +58,9 @@ class Fleet:
         for signal, scale in _SCALE.items():
             values[:, COLUMN[signal]] *= scale
         values[:, COLUMN[Signal.MEMORY]] *= self._memory_bytes / 100
+        headroom = COLUMN["headroom_percent"]
+        values[:, headroom] = 100 - (100 - values[:, headroom]) ** 2 / 100  # few are near a limit
+        values[:, COLUMN["nearest_signal"]] = SIGNALS.index(Signal.MEMORY)
         processes = [COLUMN["online_processes"], COLUMN["offline_processes"]]
         values[:, processes[0]] = 1
         values[:, processes[1]] = self._luck > 0.5
@@ -65,5 +68,5 @@ class Fleet:
         values[np.ix_(idle, processes)] = 0
         blind = (self._luck > _UNHEARD + _SILENT) & (self._luck < _UNHEARD + _SILENT + _BLIND)
         values[blind, COLUMN[Signal.SM_ACTIVITY]] = np.nan
-        values[blind, COLUMN["headroom_percent"]] = np.nan
+        values[blind, headroom] = np.nan
         return values
