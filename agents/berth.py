@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -27,7 +27,10 @@ from agents.settings import files
 from agents.state import StateFile
 from agents.wire import credentials as credentials_file
 from agents.wire.credentials import Credentials
+from agents.wire.messages import PackedTelemetry
 from agents.wire.names import RuntimeKind
+
+Twist: TypeAlias = Callable[[PackedTelemetry], PackedTelemetry]
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -67,6 +70,8 @@ class Berth:
         self._link_task: asyncio.Task[None] | None = None
         # By how much its clock is ahead: a fault of a simulated node.
         self.skew_s = 0.0
+        # What a fault of a simulated node makes of its telemetry.
+        self.twist: Twist | None = None
         self.agent: NodeAgent | None = None
         self.link: Link | None = None
 
@@ -84,6 +89,7 @@ class Berth:
         )
         self.agent = self._new_agent(identity, equipment)
         self.link = self._new_link(self.agent)
+        self.link.twisted = self._twisted
         self._link_task = asyncio.create_task(self.link.run(), name=f"link of {self.name}")
 
     def _new_agent(self, identity: Identity, equipment: Equipment) -> NodeAgent:
@@ -105,6 +111,9 @@ class Berth:
     def wall(self) -> float:
         """The node's clock, Unix seconds."""
         return time.time() + self.skew_s
+
+    def _twisted(self, telemetry: PackedTelemetry) -> PackedTelemetry:
+        return telemetry if self.twist is None else self.twist(telemetry)
 
     def power_off(self) -> None:
         """The node is gone between two instructions: its agent sees nothing more, not even that

@@ -5,13 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
 from agents.wire import faults
-from agents.wire.faults import Answer, CutConsole, Fault, GpuError, KillNode, TrafficSpike
+from agents.wire.faults import (
+    Answer,
+    CutConsole,
+    DuplicateUuid,
+    Fault,
+    Flapping,
+    GpuError,
+    KillNode,
+    Lies,
+    Silence,
+    Skew,
+    Storm,
+    TrafficSpike,
+)
 
 if TYPE_CHECKING:
     from agents.berth import Berth
@@ -20,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES: Final = 4_096
+
+Mischievous: TypeAlias = Silence | Lies | Flapping | Skew | DuplicateUuid | Storm
 
 
 class NoSuchThing(ValueError):
@@ -82,6 +98,46 @@ def inject(fleet: Fleet, fault: Fault) -> str:
         case GpuError(node, gpu_index, xid):
             fleet.world.xid(_gpu(fleet, node, gpu_index), xid)
             return f"GPU {gpu_index} of {node} reports XID {xid}."
+        case _:
+            return _make_mischief(fleet, fault)
+
+
+def _make_mischief(fleet: Fleet, fault: Mischievous) -> str:
+    match fault:
+        case Silence(nodes, duration_s):
+            fleet.mischief.silence(_berths(fleet, nodes), duration_s)
+            return f"{_named(nodes)} say nothing for {duration_s:g} s."
+        case Lies(lie, nodes, duration_s):
+            fleet.mischief.lie(_berths(fleet, nodes), lie, duration_s)
+            return f"{_named(nodes)} lie for {duration_s:g} s: {lie}."
+        case Flapping(nodes, period_s, duration_s):
+            fleet.mischief.flap(_berths(fleet, nodes), period_s, duration_s)
+            return f"{_named(nodes)} lose their connection every {period_s:g} s."
+        case Skew(skew_s, nodes, duration_s):
+            fleet.mischief.skew(_berths(fleet, nodes), skew_s, duration_s)
+            return f"The clocks of {_named(nodes)} are off by {skew_s:g} s for {duration_s:g} s."
+        case DuplicateUuid(node, of, gpu_index, duration_s):
+            uuid = _uuid(fleet, of, gpu_index)
+            fleet.mischief.duplicate(_berth(fleet, node), gpu_index, uuid, duration_s)
+            return f"GPU {gpu_index} of {node} says for {duration_s:g} s that it is that of {of}."
+        case Storm():
+            fleet.mischief.cut(_berths(fleet, ()))
+            return "All connections broke off at once."
+
+
+def _named(nodes: Sequence[str]) -> str:
+    return ", ".join(nodes) or "all nodes"
+
+
+def _berths(fleet: Fleet, nodes: Sequence[str]) -> Sequence[Berth]:
+    return [_berth(fleet, node) for node in nodes] or list(fleet.berths.values())
+
+
+def _uuid(fleet: Fleet, node: str, gpu_index: int) -> str:
+    agent = _berth(fleet, node).agent
+    if agent is None or not 0 <= gpu_index < len(agent.identity.gpus):
+        raise NoSuchThing(f"{node} is down, or has no GPU {gpu_index}")
+    return agent.identity.gpus[gpu_index].inventory.uuid
 
 
 def _berth(fleet: Fleet, node: str) -> Berth:

@@ -24,6 +24,7 @@ from agents.contention.models import model_of
 from agents.contention.world import World
 from agents.faults_server import serve_faults
 from agents.guard import Gpu
+from agents.mischief import Mischief
 from agents.state import StateFile
 from agents.sysmonitor.signals import GpuFacts
 from agents.wire import cluster as cluster_file
@@ -49,6 +50,7 @@ class Fleet:
         self.switch, self.alarm = off.Switch(), Alarm()
         # The world is stepped by the loop.
         self.is_at_rest = False
+        self.mischief = Mischief()
         self._reboots: set[asyncio.Task[None]] = set()
         self._faults: asyncio.Server | None = None
         self.berths: Mapping[str, Berth] = {
@@ -87,6 +89,7 @@ class Fleet:
     async def close(self) -> None:
         if self._faults is not None:
             self._faults.close()
+        self.mischief.end()
         for task in tuple(self._reboots):
             task.cancel()
         await asyncio.gather(*(berth.unplug() for berth in self.berths.values()))

@@ -96,7 +96,7 @@ class Link:
         self._socket: ClientConnection | None = None
         self._cut_until = 0.0
         # What a fault of a simulated node makes of its telemetry.
-        self.twist: Callable[[PackedTelemetry], PackedTelemetry] | None = None
+        self.twisted: Callable[[PackedTelemetry], PackedTelemetry] = lambda told: told
         self._protocol = PROTOCOL_MIN
         self._welcomes = 0
         self._complaint = Complaint()
@@ -242,7 +242,7 @@ class Link:
         if self._protocol < packed.SINCE_PROTOCOL:
             return packed.unpack(message) if isinstance(message, PackedTelemetry) else message
         told = packed.pack(message) if isinstance(message, Telemetry) else message
-        return told if self.twist is None else self.twist(told)
+        return self.twisted(told)
 
     def _complain(self, complaint: Complaint) -> None:
         """Once, however many ways there are in which it stays out of reach."""

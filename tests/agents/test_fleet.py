@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,52 @@ def test_a_cluster_file_that_is_none_is_named(tmp_path):
     (tmp_path / "cluster.json").write_text(json.dumps({"nodes": 3}))
     with pytest.raises(CannotRun, match="is not a cluster file"):
         load_cluster(config)
+
+
+async def test_a_storm_ends_with_every_node_back(console, ask):
+    assert (await ask(faults.Storm())).ok
+    await until(lambda: len(console.hellos) == 2)
+
+
+async def test_a_silent_node_stays_connected_and_speaks_again(console, ask):
+    await until(lambda: console.telemetry)
+    assert (await ask(faults.Silence(duration_s=1.5))).ok
+    heard = len(console.telemetry)
+    await asyncio.sleep(1.3)
+    assert len(console.telemetry) <= heard + 1
+    await until(lambda: len(console.telemetry) > heard + 1)
+    assert len(console.hellos) == 1
+
+
+async def test_a_clock_that_is_ahead_is_right_again_afterwards(console, ask):
+    await until(lambda: console.telemetry)
+    await ask(faults.Skew(600.0, duration_s=1.2))
+    await until(lambda: console.telemetry[-1].sent_at > time.time() + 500)
+    await until(lambda: console.telemetry[-1].sent_at < time.time() + 1)
+
+
+async def test_two_gpus_of_one_uuid_are_two_again_afterwards(console, fleet):
+    fleet.mischief.duplicate(fleet.berths["node-01"], 1, "GPU-0", duration_s=1.5)
+    told = await until(lambda: len(console.hellos) == 3 and console.hellos)
+    uuids = [[gpu.uuid for gpu in hello.gpus] for hello in told]
+    assert uuids == [["GPU-0", "GPU-1"], ["GPU-0", "GPU-0"], ["GPU-0", "GPU-1"]]
+
+
+async def test_a_duplicate_of_what_is_not_there_is_refused(ask):
+    assert not (await ask(faults.DuplicateUuid("node-01", "node-99"))).ok
+
+
+async def test_a_connection_that_flaps_settles(console, ask):
+    await ask(faults.Flapping(period_s=0.6, duration_s=0.3))
+    await until(lambda: len(console.hellos) == 2)
+
+
+async def test_a_lie_ends(fleet, ask):
+    assert (await ask(faults.Lies(faults.Lie.TORN, duration_s=0.1))).ok
+    berth = fleet.berths["node-01"]
+    assert berth.twist is not None
+    await until(lambda: berth.twist is None)
+
+
+async def test_a_fault_without_an_end_is_refused(ask):
+    assert not (await ask(b'{"type":"silence","duration_s":1e9}\n')).ok

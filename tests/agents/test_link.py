@@ -72,7 +72,7 @@ async def test_an_agent_that_is_handed_over_is_back_at_once_and_says_nothing_of_
     await until(lambda: console.telemetry)
     told = len(console.telemetry)
     await console.hand_over()
-    await until(lambda: len(console.telemetry) > told, timeout_s=0.6)
+    await until(lambda: len(console.telemetry) > told, timeout_s=1.5)
     assert len(console.hellos) == 2
     assert "no connection" not in caplog.text
 

@@ -75,8 +75,7 @@ class RealConsole:
         return True
 
     def start(self):
-        words = ["-m", "uvicorn", "console.asgi:application", "--port", str(self.port)]
-        words += ["--ws", "websockets-sansio", "--log-level", "warning", "--lifespan", "on"]
+        words = ["-m", "console.serve", "--port", str(self.port), "--log-level", "warning"]
         with (self.folder / "web.log").open("ab") as log:
             command = [sys.executable, *words]
             self._process = subprocess.Popen(command, cwd=ROOT, env=self._env, stderr=log)
