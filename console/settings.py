@@ -218,6 +218,12 @@ FLEET_SAMPLE_PERIOD_S = env_int("MUXFLOW_FLEET_SAMPLE_PERIOD_S", 10)
 METRICS_PERIOD_S = env_int("MUXFLOW_METRICS_PERIOD_S", 15)
 HISTORY_PERIOD_S = env_int("MUXFLOW_HISTORY_PERIOD_S", 10)
 HISTORY_ROLL_PERIOD_S = env_int("MUXFLOW_HISTORY_ROLL_PERIOD_S", 30)
+FORGET_PERIOD_S = env_int("MUXFLOW_FORGET_PERIOD_S", 600)
+# Samples of pools: all of them for so long, then one a quarter of an hour.
+FLEET_SAMPLES_FINE_DAYS = env_int("MUXFLOW_FLEET_SAMPLES_FINE_DAYS", 14)
+FLEET_SAMPLES_KEPT_DAYS = env_int("MUXFLOW_FLEET_SAMPLES_KEPT_DAYS", 730)
+# Events of agents that belong to no eviction and no placement.
+EVENTS_KEPT_DAYS = env_int("MUXFLOW_EVENTS_KEPT_DAYS", 365)
 # The customer's Prometheus: how often it is asked, and the whole header that says who we are.
 PROMETHEUS_PERIOD_S = env_int("MUXFLOW_PROMETHEUS_PERIOD_S", 60)
 PROMETHEUS_AUTHORIZATION = env_secret("MUXFLOW_PROMETHEUS_AUTHORIZATION")

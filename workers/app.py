@@ -45,6 +45,7 @@ PERIODS: Final = (
     (metrics.RENDER_FLEET, settings.METRICS_PERIOD_S),
     (history.WRITE, settings.HISTORY_PERIOD_S),
     (history.ROLL, settings.HISTORY_ROLL_PERIOD_S),
+    (history.FORGET, settings.FORGET_PERIOD_S),
     (prometheus.FETCH, settings.PROMETHEUS_PERIOD_S),
     (forecast.LOOK, settings.FORECAST_PERIOD_S),
     (doorbell.TICK_EVICTIONS, 1),
