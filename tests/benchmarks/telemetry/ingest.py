@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from agents.wire import credentials
+from agents.wire import credentials, faults
 from console.demo.processes import die_with_parent
 from tests.benchmarks.telemetry.browsers import Observer, Tab, stalled
 from tests.benchmarks.telemetry.probes import Probe
@@ -181,7 +182,7 @@ def metrics(place: Site) -> dict[str, float]:
     request = urllib.request.Request(
         f"http://127.0.0.1:{place.port}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
         lines = answer.read().decode().splitlines()
     return {
         name.split("{")[0].removeprefix("muxflow_web_"): float(value)
@@ -236,4 +237,9 @@ def fleet(place: Site, size: Size, nodes: int) -> Iterator[int]:
 
 
 def ask_for_storm(place: Site) -> None:
-    raise NotImplementedError
+    """Through the door that the fake fleet has for faults."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(place.faults))
+        line.sendall(faults.encode(faults.Storm()))
+        answer = faults.decode_answer(line.makefile("rb").readline())
+    assert answer.ok, answer.error
