@@ -4,7 +4,7 @@ PORT ?= 8000
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast thorough ml xcuda xcuda-built matching matching-built bench-matching bench-xcuda bench-agent bench-map bench-forecast gpu-xcuda gpu-signals check docker-check lock clean
+.PHONY: help demo test test-fast thorough ml xcuda xcuda-built matching matching-built bench-matching bench-xcuda bench-agent bench-map bench-telemetry bench-forecast gpu-xcuda gpu-signals check docker-check lock clean
 .PHONY: demo-installed test-installed
 
 help: ## list the verbs
@@ -55,7 +55,7 @@ bench-map: test-installed ## what the live map costs a browser at 20,000 GPUs (A
 	@$(BIN)/python -m tests.benchmarks.map $(ARGS)
 
 bench-telemetry: test-installed ## 20,000 GPUs through one web process, from sample to browser, for ten minutes
-	@$(BIN)/python -m tests.benchmarks.telemetry
+	@$(BIN)/python -m tests.benchmarks.telemetry $(ARGS)
 
 bench-forecast: test-installed ## how well the online load of the next hour is foretold (reads MUXFLOW_DATA)
 	@$(BIN)/python -m tests.benchmarks.forecast

@@ -238,11 +238,8 @@ class Launcher:
     def _web(self) -> Child:
         return self._child(
             "web",
-            *(PYTHON, "-m", "uvicorn", "console.asgi:application"),
-            *("--fd", str(self.listener.fileno())),
-            *("--ws", "websockets-sansio", "--no-access-log"),
-            *("--ws-per-message-deflate", "false", "--log-level", "warning"),
-            *("--timeout-graceful-shutdown", "2", "--lifespan", "on"),
+            *(PYTHON, "-m", "console.serve", "--fd", str(self.listener.fileno())),
+            *("--grace-s", "2", "--log-level", "warning"),
             reports=False,
             pass_fds=(self.listener.fileno(),),
         )

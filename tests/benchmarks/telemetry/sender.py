@@ -8,6 +8,7 @@ import asyncio
 import random
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,8 @@ class Speaker:
 
     async def run(self) -> None:
         while True:
-            try:
+            with suppress(OSError, WebSocketException):  # it comes again, as an agent does
                 await self._converse()
-            except (OSError, WebSocketException):
-                pass  # it comes again, as an agent does
             await asyncio.sleep(random.uniform(0.1, 1.0))
 
     async def _converse(self) -> None:
@@ -68,12 +67,13 @@ class Speaker:
                 *(RuntimeKind.SIMULATED, tuple(self._gpus)),
             )
             await socket.send(codec.encode(hello))
-            assert isinstance(codec.decode_from_console(await socket.recv()), Welcome)  # type: ignore[arg-type]
+            welcome = codec.decode_from_console(await socket.recv(decode=False))
+            assert isinstance(welcome, Welcome)
             self._socket = socket
             speaking = asyncio.create_task(self._speak(socket))
             try:
-                async for data in socket:
-                    self._obey(data)  # type: ignore[arg-type]
+                while True:
+                    self._obey(await socket.recv(decode=False))
             finally:
                 speaking.cancel()
 
@@ -120,8 +120,12 @@ async def speak(path: Path, url: str, nodes: int, gpus: int, seed: int) -> None:
     }
     keys = [key for key in credentials.decode(path.read_bytes()) if key.node in inventory]
     speakers = [Speaker(key, inventory[key.node], url) for key in keys]
-    for_all = asyncio.get_running_loop().add_signal_handler
-    for_all(signal.SIGUSR1, lambda: [speaker.cut() for speaker in speakers])
+
+    def cut_all() -> None:
+        for speaker in speakers:
+            speaker.cut()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, cut_all)
     async with asyncio.TaskGroup() as group:
         for speaker in speakers:
             group.create_task(speaker.run())

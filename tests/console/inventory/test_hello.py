@@ -146,7 +146,7 @@ def test_an_inventory_that_cannot_be_is_refused_whole(bad):
 
 def test_an_imported_node_becomes_real_and_is_judged_afresh():
     node = a_node(source="imported", state="ENROLLED", gpus=1)
-    hello(node, claim(0))
+    node = hello(node, claim(0))
     assert node.source == Node.Source.AGENT
     assert node.gpus.get().state == "INIT"
 

@@ -155,8 +155,8 @@ def test_many_messages_are_judged_as_each_alone(some):
         assert together_count == sum(count for told, count in each_alone if told == reason)
     for each in refused:
         assert any(told.reason == each.reason for told in alone[each.first][1])
-    for each in together:
-        assert np.isfinite(each.values[~np.isnan(each.values)]).all()
+    for kept in together:
+        assert np.isfinite(kept.values[~np.isnan(kept.values)]).all()
 
 
 def test_packing_and_unpacking_give_the_same_second():

@@ -59,7 +59,7 @@ async def _told(kind: type[WebSocketsSansIOProtocol], pieces: list[bytes]) -> tu
     config.load()
     socket = kind(config, ServerState(), {}, asyncio.get_running_loop())
     wire = Wire()
-    socket.connection_made(wire)  # type: ignore[arg-type]
+    socket.connection_made(wire)
     socket.data_received(REQUEST)
     while not socket.handshake_complete:
         await asyncio.sleep(0)
@@ -136,7 +136,7 @@ def test_whoever_begins_strangely_goes_the_ordinary_way(first):
         config = Config(application, ws_per_message_deflate=False, log_config=None, lifespan="off")
         config.load()
         socket = Socket(config, ServerState(), {}, asyncio.get_running_loop())
-        socket.connection_made(Wire())  # type: ignore[arg-type]
+        socket.connection_made(Wire())
         socket.data_received(first)
         for task in socket.tasks:
             task.cancel()
