@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -41,11 +42,11 @@ def answers(request: SreRequest, pk: int) -> HttpResponse:
 
 def _charts(
     service: OnlineService, rows: list[Answer], now: datetime
-) -> list[tuple[str, str, dict[str, Any]]]:
-    """(name, unit, options of static/js/charts/line.js)"""
+) -> list[tuple[str, str, str, str]]:
+    """(key, name, unit, options of static/js/charts/line.js as JSON)"""
     slo = service.slo_p99_ms
     line = [{"at": slo, "label": f"SLO {slo:g} ms", "look": "slo", "side": "left"}] if slo else []
-    common = {
+    common: dict[str, Any] = {
         "x": [row.at.timestamp() for row in rows],
         "from": (now - SPAN).timestamp(),
         "to": now.timestamp(),
@@ -55,22 +56,11 @@ def _charts(
     }
     p99 = [{"label": "p99", "values": [row.p99_ms for row in rows]}]
     qps = [{"label": "Load", "values": [row.qps for row in rows]}]
+    drawn = [
+        ("prometheus-p99", "p99", "ms", {"series": p99, "digits": 1, "thresholds": line}),
+        ("prometheus-qps", "Load", "/s", {"series": qps, "digits": 0}),
+    ]
     return [
-        (
-            "p99",
-            "ms",
-            common
-            | {
-                "key": "prometheus-p99",
-                "series": p99,
-                "unit": "ms",
-                "digits": 1,
-                "thresholds": line,
-            },
-        ),
-        (
-            "Load",
-            "/s",
-            common | {"key": "prometheus-qps", "series": qps, "unit": "/s", "digits": 0},
-        ),
+        (key, name, unit, json.dumps(common | one | {"unit": unit}))
+        for key, name, unit, one in drawn
     ]

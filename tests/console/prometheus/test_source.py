@@ -223,7 +223,9 @@ def test_the_page_of_a_service_shows_it_and_nothing_without_a_source(client, ran
     assert client.get(address).content == b""
     services.save(wanted(stub), admin, NOW)
     services.fetch(datetime.now(UTC))
-    assert b"31.5" in client.get(address).content
+    html = client.get(address).content
+    assert b"31.5" in html
+    assert b"<script" not in html  # htmx would drop it, and the charts with it
     services.forget(admin, NOW)
     assert client.get(address).content == b""
     assert not Answer.objects.exists()
