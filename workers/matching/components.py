@@ -41,11 +41,17 @@ def split(market: Market) -> list[Component]:
     """The parts that no pair connects. Rows and classes without a pair are in none, unless there is
     but one part: then it is the whole."""
     rows, classes = market.worth.shape
+    whole = [Component(np.arange(rows), np.arange(classes))]
+    if not market.worth.size:
+        return whole
     group = np.arange(classes, dtype=np.int32)
     _connect(group, _pairs(market, np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64)))
     alone = np.flatnonzero(group != _largest(group))
+    # What few GPUs can take is seldom in a sample: one of them for each such class.
+    _connect(group, _pairs(market, np.unique((market.worth[:, alone] > 0).argmax(axis=0))))
+    alone = np.flatnonzero(group != _largest(group))
     if not (market.worth[:, alone] > 0).any():
-        return [Component(np.arange(rows), np.arange(classes))]
+        return whole
     pairs = _pairs(market, np.arange(rows))
     _connect(group, pairs)
     first = pairs.argmax(axis=1)
