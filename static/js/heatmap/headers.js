@@ -37,7 +37,7 @@ export class Headers {
     const { c, heat } = this, { camera, k, options } = heat, { zoom } = camera;
     const left = one.x * zoom - camera.x, y = (one.y + heat.headerHeight) * zoom - camera.y - heat.headerHeight, wide = one.width * zoom;
     if (y > heat.height || y < -LINE * 2 || left > heat.width || left + wide < 0) return;
-    const x = Math.max(left, 8), end = Math.min(left + wide, heat.width - 8);
+    const x = left < 0 ? 8 : left, end = Math.min(left + wide, heat.width - 8);
     c.clearRect(x - 1, y, end - x + 2, LINE);
     const right = options.compact ? end : this.drawCounts(one, g, x, end, y);
     const name = this.label(one.name, x, y + 2, right - x - 8, `600 ${options.font ?? 12}px ${FONT}`, k.ink);
