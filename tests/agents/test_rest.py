@@ -52,7 +52,7 @@ def events(stage):
 def test_it_tells_and_decides_what_it_would_have(tmp_path, seed):
     awake, resting = (Stage(tmp_path / name) for name in ("awake", "resting"))
     one, other = Scene(awake, seed), Scene(resting, seed)
-    awake.sensors.collect = one.look
+    awake.sensors.collect = one.look  # type: ignore[method-assign]
     for second in range(120):
         times = [1_000.0 + second + 0.2 * place for place in range(5)]
         for awake.now in times:
