@@ -45,26 +45,25 @@ class Logarithmic:
 Scale: TypeAlias = Linear | Logarithmic
 
 _PERCENT: Final = Linear(1.0)
-_HALF_PERCENT: Final = Linear(0.5)
 SCALES: Final[Mapping[str, Scale]] = {
     Signal.GPU_UTIL.value: _PERCENT,
-    Signal.SM_ACTIVITY.value: _HALF_PERCENT,
+    Signal.SM_ACTIVITY.value: Linear(0.5),
     Signal.SM_OCCUPANCY.value: _PERCENT,
     Signal.MEMORY_BANDWIDTH.value: _PERCENT,
     Signal.SM_CLOCK.value: Linear(15.0),  # NVIDIA's clocks move in steps of 15 MHz
-    Signal.MEMORY.value: Linear(16.0 * _MIB),
+    Signal.MEMORY.value: Linear(32.0 * _MIB),
     Signal.PCIE_RX.value: Logarithmic(1e3, 0.05),
     Signal.TEMPERATURE.value: Linear(1.0),
-    Signal.POWER.value: Logarithmic(0.1, 0.01),
+    Signal.POWER.value: Logarithmic(0.1, 0.02),
     Signal.XID.value: Linear(1.0),
     Signal.ONLINE_P99.value: Logarithmic(1e-3, 0.01),
     Signal.ONLINE_QPS.value: Logarithmic(1e-3, 0.02),
-    "sm_online_percent": _HALF_PERCENT,
-    "sm_offline_percent": _HALF_PERCENT,
-    "duty_percent": _HALF_PERCENT,
+    "sm_online_percent": _PERCENT,
+    "sm_offline_percent": _PERCENT,
+    "duty_percent": _PERCENT,
     "headroom_percent": _PERCENT,
-    "online_memory_bytes": Linear(16.0 * _MIB),
-    "offline_memory_bytes": Linear(16.0 * _MIB),
+    "online_memory_bytes": Linear(32.0 * _MIB),
+    "offline_memory_bytes": Linear(32.0 * _MIB),
     "online_processes": Linear(1.0),
     "offline_processes": Linear(1.0),
     "state": Linear(1.0),  # index in names.GPU_STATES
