@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from functools import partial
 
 import pytest
 
@@ -61,9 +62,8 @@ def test_it_tells_and_decides_what_it_would_have(tmp_path, seed):
         earlier = tuple(other.look(now) for now in times[:-1])
         last = other.look(times[-1])
         resting.now = times[-1]
-        resting.sensors.collect = lambda now, one=last, four=earlier: NodeReading(
-            now, one.gpus, (), four
-        )
+        looked = partial(NodeReading, gpus=last.gpus, looks=(), earlier=earlier)
+        resting.sensors.collect = looked  # type: ignore[method-assign]
         resting.node.sample(resting.now)
         other.decide()
     assert other.told == one.told

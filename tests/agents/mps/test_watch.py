@@ -104,9 +104,12 @@ def test_a_daemon_whose_logs_are_quiet_is_asked_for_its_server_and_now_and_then_
     pid = process()
     daemon.fake("connect", pid)
     asked, ask = [], daemon.watch.control.ask
-    monkeypatch.setattr(
-        daemon.watch.control, "ask", lambda question: asked.append(question) or ask(question)
-    )
+
+    def note(question):
+        asked.append(question)
+        return ask(question)
+
+    monkeypatch.setattr(daemon.watch.control, "ask", note)
     counts = []
     for now in (0.0, 20.1, 40.2, 60.3):
         seen = daemon.watch.look(now)

@@ -155,7 +155,7 @@ def _layout(site: Site) -> dict[str, Any]:
     request = urllib.request.Request(
         f"http://127.0.0.1:{site.port}/live/layout.json", headers=site.browser_headers
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=30) as answer:
         document: dict[str, Any] = json.loads(answer.read())
     return document
 

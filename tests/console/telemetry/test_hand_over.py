@@ -70,7 +70,7 @@ class Pair:
             f"http://127.0.0.1:{self.site.port}/api/v1/gpus/{gpu_id}/live/",
             headers=self.site.browser_headers,
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return float(json.loads(answer.read())["age_s"])
 
     def end(self) -> None:
