@@ -47,11 +47,12 @@ def is_large(cluster: Cluster) -> bool:
 
 
 class Place(Berth):
-    """Where a node of the crowd is. `gpus` are its rows in the roll; `step` is the last second
-    that its guards, or a wake, have reached."""
+    """Where a node of the crowd is. `gpus` are its rows in the roll, which `is_read` where nothing
+    was ordered since; `step` is the last second that its guards have reached."""
 
     gpus: slice
     step = 0
+    is_read = False
 
     def __init__(self, *parts: object, crowd: Crowd) -> None:
         super().__init__(*parts)  # type: ignore[arg-type]
@@ -121,7 +122,8 @@ class Crowd(Fleet):
         if agent.asleep and not sleeps:
             self.wake(place)
         elif not agent.asleep and sleeps:
-            agent.asleep = place.step == self.roll.runs.step > 0 and agent.may_sleep
+            is_level = place.is_read and place.step == self.roll.runs.step
+            agent.asleep = is_level and agent.may_sleep
 
     def _close(self, judgement: Judgement, now: float) -> None:
         step_s = 0.0 if self._stepped_at is None else machine.counted_s(now - self._stepped_at)
@@ -158,12 +160,13 @@ class Crowd(Fleet):
     def _read(self, place: Place, agent: Sleeper) -> None:
         for gpu, guard in enumerate(agent.guards, place.gpus.start):
             self.roll.read(gpu, guard)
+        place.is_read = True
 
     def wake(self, place: Place) -> None:
         agent, now = place.sleeper, self._stepped_at
         if agent is None or not agent.asleep or now is None:
             return
-        agent.asleep = False
+        agent.asleep = place.is_read = False
         steps_s = self._skipped(place)
         for gpu, guard in enumerate(agent.guards, place.gpus.start):
             self.roll.wake(gpu, guard, steps_s, now)
