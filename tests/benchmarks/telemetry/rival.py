@@ -35,7 +35,7 @@ class Size:
     """Tried are `sizes` nodes, ascending; then both for `rounds` times `round_s`."""
 
     gpus: int = 8
-    sizes: Sequence[int] = (300, 450, 600, 800, 1_000)
+    sizes: Sequence[int] = (450, 600, 800)
     rounds: int = 3
     round_s: float = 6.0
     seed: int = 1
