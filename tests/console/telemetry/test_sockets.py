@@ -130,7 +130,11 @@ def test_whole_messages_and_pings_do_not_meet_the_general_parser(monkeypatch):
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("first", [REQUEST[:-20], REQUEST + frame(Opcode.BINARY, b"x")[:3]])
+@pytest.mark.parametrize(
+    "first",
+    [REQUEST[:-20], REQUEST + frame(Opcode.BINARY, b"x")[:3]],
+    ids=["half a request", "half a frame"],
+)
 def test_whoever_begins_strangely_goes_the_ordinary_way(first):
     async def run() -> object:
         config = Config(application, ws_per_message_deflate=False, log_config=None, lifespan="off")
