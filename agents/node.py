@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 # Dwells and a cool-down under way: this much of them, at the most, a restart has to watch again.
 SAVE_EVERY_S: Final = 60.0
+# A source that has not told what processes hold by then, since the agent began, tells nothing.
+FIRST_LOOK_S: Final = 3.0
 # Of a job that is measured: what it does without us.
 FULL_DUTY_PERCENT: Final = 100.0
 # Of MPS, while looking at it fails: as of a daemon that says nothing.
@@ -96,7 +98,7 @@ class NodeAgent:
         self._reporter = Reporter(self._orders, self._guests, self._guards, now, wall)
         # A defect that shows on one GPU leaves neither the others nor the lease unguarded.
         self._contained = Containment(identity.name)
-        self._sampled_at = now
+        self._sampled_at = self._began_at = now
         self._samples = 0
         self._looks: tuple[Look, ...] = ()
         self._alarm = Alarm() if alarm is None else alarm
@@ -263,9 +265,10 @@ class NodeAgent:
 
     def _step_stop(self, each: Guard, guest: Guest, now: float) -> None:
         facts = self._facts(each)
+        told = each.reading is not None and each.reading.offline_memory_bytes is not None
         around = Surroundings(
-            facts.offline_memory_returned,
-            each.reading is not None and each.reading.offline_memory_bytes is not None,
+            facts.offline_memory_returned and (told or now - self._began_at >= FIRST_LOOK_S),
+            told,
             each.held,
             each.calm(),
             each.pressing(facts),
