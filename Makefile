@@ -18,7 +18,7 @@ test: test-installed xcuda-built matching-built $(if $(filter true,$(CI)),ml) ##
 	@$(BIN)/python -m tests
 
 test-fast: test-installed ## the unit tests, in under a minute
-	@$(BIN)/python -m tests js unit
+	@$(BIN)/python -m tests js unit sqlite
 
 thorough: test-installed ## the randomised tests, with a hundred times the examples
 	@$(BIN)/python -m pytest -m thorough --hypothesis-profile=thorough --timeout=0

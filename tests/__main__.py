@@ -42,9 +42,20 @@ NODE = (
     *("tests/agents/test_full_disk.py", "tests/agents/test_observe.py"),
     "tests/agents/test_upgrade.py",
 )
+# Where tests touch a database, and where they need services: nowhere else need be looked.
+DATABASE = ("tests/console", "tests/workers")
+SERVED = (
+    *DATABASE,
+    "tests/monitoring",
+    "tests/test_packaging.py",
+    "tests/agents/network",
+    "tests/agents/test_process_node.py",
+)
 APART = tuple(
     f"--ignore={path}" for path in (*NODE, "tests/browser", "tests/contract", "tests/demo")
 )
+# No part of a whole run.
+BY_NAME = frozenset({"sqlite"})
 NO_TESTS_COLLECTED = 5
 # How a stage is told of a service.
 VARIABLES = {
@@ -96,11 +107,18 @@ def stages() -> list[tuple[list[Stage], ...]]:
 
     No two that use PostgreSQL are in different lanes: their test database has one name.
     """
-    # SQLite and no services: what a developer runs all day.
-    unit = pytest("unit", *APART, "-n2", "-m", "not integration and not gpu", deadline_s=480)
-    # What touches the database, once more on PostgreSQL.
+    # With the next one, what a developer runs all day.
+    unit = pytest(
+        "unit", *APART, "-n2", "-m", "not django_db and not integration and not gpu",
+        deadline_s=480,
+    )
+    # Only by its name: a whole run has these on PostgreSQL, and the demo's own tests on SQLite.
+    sqlite = pytest(
+        "sqlite", *DATABASE, "-n2", "-m", "django_db and not integration and not gpu",
+        deadline_s=480,
+    )
     postgres = pytest(
-        "postgres", *APART, "-n2", "-m", "django_db and not integration and not gpu",
+        "postgres", *DATABASE, "-n2", "-m", "django_db and not integration and not gpu",
         deadline_s=480, needs="postgres",
     )
     # They wait more than they work, so one more than cores.
@@ -116,7 +134,7 @@ def stages() -> list[tuple[list[Stage], ...]]:
         deadline_s=480, needs="postgres redis chromium",
     )
     integration = pytest(
-        "integration", *APART, "-m", "integration and not gpu",
+        "integration", *SERVED, "-m", "integration and not gpu",
         deadline_s=480, needs="postgres redis",
     )
     # The product as `make demo` starts it, on SQLite and the packaged Redis; two at once.
@@ -127,9 +145,11 @@ def stages() -> list[tuple[list[Stage], ...]]:
     check, docker = make("check", "check", deadline_s=360), make("docker", "docker-check", 120)
     return [
         ([unit],),
+        ([sqlite],),
         ([postgres],),
         ([check, contract], [docker, javascript("js", deadline_s=120), node]),
-        ([browser, integration], [demo]),
+        ([browser],),
+        ([integration], [demo]),
     ]
 # fmt: on
 
@@ -184,12 +204,16 @@ def main(names: list[str]) -> int:
 
 
 def chosen(names: list[str]) -> list[list[list[Stage]]]:
-    """The stages of these names, or all, without the lanes that stay empty."""
+    """The stages of these names, or all but BY_NAME, without the lanes that stay empty."""
     lanes = [
-        [[stage for stage in lane if not names or stage.name in names] for lane in together]
+        [[stage for stage in lane if is_chosen(stage.name, names)] for lane in together]
         for together in stages()
     ]
     return [[lane for lane in together if lane] for together in lanes]
+
+
+def is_chosen(stage: str, names: list[str]) -> bool:
+    return stage in names if names else stage not in BY_NAME
 
 
 async def run_all(

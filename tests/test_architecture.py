@@ -14,6 +14,7 @@ import pytest
 from agents.wire.version import VERSION
 from console import doorbell
 from console.queue import app
+from tests.__main__ import SERVED
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("agents", "console", "workers")
@@ -157,3 +158,11 @@ def test_every_lock_names_the_versions_that_are_tested(role):
 def pins(role: str) -> set[str]:
     lock = (ROOT / "requirements" / f"{role}.txt").read_text()
     return set(re.findall(r"^\S+==\S+", lock, re.MULTILINE))
+
+
+def test_the_stage_with_services_looks_where_tests_need_them():
+    marked = re.compile(r"mark\.integration\b")
+    files = [path for path in (ROOT / "tests").rglob("*.py") if marked.search(path.read_text())]
+    places = [str(path.relative_to(ROOT)) for path in files]
+    known = (*SERVED, "tests/conftest.py", "tests/__main__.py", "tests/test_architecture.py")
+    assert [place for place in places if not place.startswith(known)] == []
