@@ -123,6 +123,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             metavar="FILE",
         ),
     ] = None
+    load: Annotated[
+        Path | None,
+        setting(
+            Group.WHAT,
+            "the path of a file",
+            "the load curves (CSV) of the simulated fleet's online services; without it each has a"
+            " daily one",
+            metavar="FILE",
+        ),
+    ] = None
     write_cluster: Annotated[
         Path | None,
         setting(

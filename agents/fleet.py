@@ -19,7 +19,9 @@ from agents.alarm import Alarm
 from agents.berth import Berth, Equipment, need
 from agents.collectors.simulated import SimulatedCollector
 from agents.config import CannotRun, Config
+from agents.contention import curves
 from agents.contention.cluster import build_cluster
+from agents.contention.curves import Curves
 from agents.contention.models import model_of
 from agents.contention.world import World
 from agents.faults_server import serve_faults
@@ -42,9 +44,9 @@ class Fleet:
     def __init__(
         self, config: Config, cluster: Cluster, keys: dict[str, Credentials], state: StateFile
     ) -> None:
-        """Raises CannotRun when a node has no credentials."""
+        """Raises CannotRun when a node has no credentials, and for a load file that is none."""
         need((node.name for node in cluster.nodes), keys, config.credentials)
-        self.world = World(cluster, config.seed, config.clock)
+        self.world = World(cluster, config.seed, config.clock, _curves(config.load))
         self.world.step(time.monotonic())
         self._config = config
         self.switch, self.alarm = off.Switch(), Alarm()
@@ -134,6 +136,16 @@ def load_cluster(config: Config) -> Cluster:
         wanted = config.node or "a simulated node"
         raise CannotRun(f"{config.cluster} does not describe {wanted}")
     return part
+
+
+def _curves(path: Path | None) -> Curves | None:
+    """Raises CannotRun."""
+    try:
+        return None if path is None else curves.read(path.read_text())
+    except OSError as error:
+        raise CannotRun(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise CannotRun(f"{path}: {error}") from error
 
 
 def _read_cluster(path: Path) -> Cluster:

@@ -75,22 +75,27 @@ Pace: TypeAlias = Callable[[Any, StateFile, asyncio.Event], Awaitable[None]]
 
 async def run(nodes: Nodes, state: StateFile, config: Config, pace: Pace | None = None) -> None:
     """Until TERM, INT, or the end of the lifeline. Jobs in processes of their own live on.
-    `pace`: in place of `beat`."""
+    `pace`: in place of `beat`, by a fleet too large to be described on a board."""
     ending = Ending(nodes.alarm)
     _end_on(ending, config.lifeline_fd)
     nodes.boot()
     await nodes.open()
     metrics = MetricsServer(page(nodes.berths))
     await _serve(metrics, config.metrics_port)
-    board = asyncio.create_task(Board(config.state_dir, nodes.berths).run(), name="status")
+    boards = [] if pace else [_board(nodes, config)]
     notify_ready()
     _keep_what_is_there()
     try:
         await (pace or beat)(nodes, state, ending)
     finally:
-        board.cancel()
+        for board in boards:
+            board.cancel()
         metrics.close()
         await nodes.close()
+
+
+def _board(nodes: Nodes, config: Config) -> asyncio.Task[None]:
+    return asyncio.create_task(Board(config.state_dir, nodes.berths).run(), name="status")
 
 
 def _keep_what_is_there() -> None:

@@ -1,4 +1,4 @@
-"""How much traffic each service has: a daily curve, some unrest, and spikes. Vectorised."""
+"""How much traffic each service has: a curve by the clock, some unrest, and spikes. Vectorised."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.contention.curves import Curves
 from agents.contention.law import Floats
 from agents.wire.cluster import ClusterService
 
@@ -31,9 +32,14 @@ class Load:
         services: Sequence[ClusterService],
         service_of: NDArray[np.int32],
         rng: np.random.Generator,
+        curves: Curves | None = None,
     ) -> None:
-        """`service_of` is the number of each GPU's service, len(services) where it has none."""
+        """`service_of` is the number of each GPU's service, len(services) where it has none.
+        `curves`: in place of daily ones."""
         n = len(services) + 1
+        self._curves = curves
+        # [n_gpus] whose service nobody measures at the moment: a gap in its curve.
+        self.unmeasured = np.zeros(len(service_of), np.bool_)
         self._rng = rng
         self._service_of = service_of
         self._low = rng.uniform(0.30, 0.45, n).astype(np.float32)
@@ -51,11 +57,20 @@ class Load:
         kept = np.float32(np.exp(-dt_s / _UNREST_S))
         drawn = self._rng.standard_normal(len(self._unrest), dtype=np.float32)
         self._unrest = kept * self._unrest + np.sqrt(1.0 - kept * kept) * _UNREST * drawn
-        load = daily(self._low, self._high, self._trough_s, START_S + world_s)
+        load = self._by_the_clock(world_s)
         load = load * np.maximum(0.0, 1.0 + self._unrest)
         load = load + self._spikes(now_s) * np.maximum(load, self._high)
         spread: Floats = (load[self._service_of] * self._imbalance).astype(np.float32)
         return spread
+
+    def _by_the_clock(self, world_s: float) -> Floats:
+        if self._curves is None:
+            return daily(self._low, self._high, self._trough_s, START_S + world_s)
+        parts, gaps = self._curves.of(len(self._high), world_s)
+        gaps = gaps & (self._high > 0.0)
+        self.unmeasured = gaps[self._service_of]
+        load: Floats = parts * self._high
+        return load
 
     def _spikes(self, now_s: float) -> Floats:
         """What each spike adds, in loads of the service's daily peak: a crowd that comes at night

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.contention.curves import Curves
 from agents.contention.effects import pair_effect
 from agents.contention.jobs import Jobs, JobView
 from agents.contention.law import Floats, Offline, Online, Outcome, contend
@@ -16,12 +17,14 @@ from agents.contention.models import model_of
 from agents.contention.sensors import Cards, Sensors
 from agents.wire.cluster import Cluster, ClusterService
 from agents.wire.messages import Profile
-from agents.wire.names import Checkpoint
+from agents.wire.names import SIGNALS, Checkpoint, Signal
 
 # An XID is shown for this long, so that a reader once a second sees it.
 XID_S = 1.5
 # Online memory that grows with load, as part of the whole; at peak all of it is taken.
 _MEMORY_WITH_LOAD = 0.08
+# The signals that a service tells of itself: the last two.
+_FROM_SERVICES = slice(SIGNALS.index(Signal.ONLINE_P99), SIGNALS.index(Signal.ONLINE_QPS) + 1)
 
 
 class UnknownPlacement(KeyError):
@@ -39,7 +42,9 @@ class World:
     curves, job progress and checkpoints. Arrays that it hands out hold until the next `step`.
     """
 
-    def __init__(self, cluster: Cluster, seed: int, clock: float) -> None:
+    def __init__(
+        self, cluster: Cluster, seed: int, clock: float, curves: Curves | None = None
+    ) -> None:
         rng = np.random.default_rng(seed)
         self._seed, self._clock = seed, clock
         self._services = cluster.services
@@ -53,7 +58,7 @@ class World:
         self._node_of = np.array([node for node, _ in gpus])
         self._service_of = self._placed_services()
         self._profile = _Profiles(cluster.services, self._service_of)
-        self._load = Load(cluster.services, self._service_of, rng)
+        self._load = Load(cluster.services, self._service_of, rng, curves)
         self._sensors = Sensors(self._cards([gpu.model for _, gpu in gpus]), rng)
         self._jobs = Jobs(len(gpus), rng)
         self._effects = np.ones((2, len(gpus)), np.float32)
@@ -127,6 +132,7 @@ class World:
         online_bytes, offline_bytes = self._memory
         xid = np.where(self._xid_until_s > now_s, self._xid, np.float32(0.0))
         values = self._sensors.read(self._outcome, online_bytes + offline_bytes, xid, dt_s)
+        values[self._load.unmeasured, _FROM_SERVICES] = np.nan
         values[self._lost] = np.nan
         return values
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -19,7 +20,7 @@ import numpy as np
 
 from agents.berth import Berth, Equipment
 from agents.complaints import Complaints
-from agents.config import Config
+from agents.config import CannotRun, Config
 from agents.contention.prefilter import Doubles, Flags, Judgement
 from agents.crowd.line import OPENING, Line
 from agents.crowd.roll import Roll
@@ -40,6 +41,8 @@ LARGE: Final = 1_000
 STEP_S: Final = 1.0
 # The nodes of a second take turns, so that neither this process nor the console has it all at once.
 TURNS: Final = 10
+# Files besides one for each connection.
+SPARE_FILES: Final = 256
 
 
 def is_large(cluster: Cluster) -> bool:
@@ -61,6 +64,7 @@ class Place(Berth):
         self.line: Line | None = None
 
     def _new_agent(self, identity: Identity, equipment: Equipment) -> NodeAgent:
+        self.is_read = False
         self.sleeper = Sleeper(
             *(identity, self._state, equipment.collector, equipment.runtime),
             *(time.monotonic(), self.wall, equipment.mps, self._alarm),
@@ -91,6 +95,10 @@ class Crowd(Fleet):
         self._stepped_at: float | None = None
         self._steps_s = np.zeros(0)
         self._told_switch = self.switch
+
+    async def open(self) -> None:
+        _allow_files(len(self.places) + SPARE_FILES)
+        await super().open()
 
     def _berth(self, node: ClusterNode, key: Credentials, state: StateFile) -> Berth:
         place = Place(key, self._config, state, partial(self._equip, node), crowd=self)
@@ -176,6 +184,18 @@ class Crowd(Fleet):
         return self._steps_s[place.step : self.roll.runs.step]
 
 
+def _allow_files(count: int) -> None:
+    """Raises CannotRun where this process may not have so many open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        if hard != resource.RLIM_INFINITY and hard < count:
+            raise CannotRun(
+                f"a fleet of this size needs {count} open files, and this process may have {hard}:"
+                " raise its limit (ulimit -Hn)"
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+
+
 async def beat(crowd: Crowd, state: StateFile, ending: asyncio.Event) -> None:
     """One step a second until `ending` is set."""
     due = time.monotonic()
@@ -186,9 +206,9 @@ async def beat(crowd: Crowd, state: StateFile, ending: asyncio.Event) -> None:
                 log.warning("%.1f s late: this machine is too slow or too busy", now - due)
             due = now
         crowd.second(now)
+        state.commit()
         for turn in range(TURNS):
             crowd.turn(crowd.places[turn::TURNS], now)
-            state.commit()
             due += STEP_S / TURNS
             await crowd.alarm.sleep(max(0.0, due - time.monotonic()))
             if ending.is_set():

@@ -124,3 +124,15 @@ async def test_a_switch_on_the_node_wakes_all(crowd, clock, tmp_path):
 def test_a_fleet_is_large_from_a_thousand_gpus_on():
     assert is_large(build_cluster(125, 8, 1))
     assert not is_large(build_cluster(124, 8, 1))
+
+
+async def test_a_node_that_booted_again_is_asked_before_it_sleeps(crowd, clock):
+    place = crowd.places[2]
+    crowd.lose(place.name, down_s=60.0)
+    clock.seconds(2)
+    crowd.world.restore_node(place.name)
+    place.boot()
+    clock.seconds(1)
+    assert not place.sleeper.asleep
+    clock.seconds(8)
+    assert place.sleeper.asleep
