@@ -47,10 +47,10 @@ def read(text: str) -> Curves:
         raise ValueError(f"more than {MOST_BINS} rows: thin it out")
     width = len(lines[0])
     loads = np.array([_row(number, line, width) for number, line in enumerate(lines[1:], 2)])
-    greatest = np.nanmax(np.where(np.isnan(loads).all(axis=0), 0.0, loads), axis=0)
-    if not (greatest > 0.0).all():
-        raise ValueError("a column of the load file has no value above zero: leave it out")
-    return Curves(_held(loads / greatest).astype(np.float32), np.isnan(loads))
+    gaps = np.isnan(loads)
+    greatest = np.where(gaps, 0.0, loads).max(axis=0)
+    parts = _held(loads / np.where(greatest > 0.0, greatest, 1.0))
+    return Curves(parts.astype(np.float32), gaps)
 
 
 def _row(number: int, line: list[str], width: int) -> list[float]:
@@ -72,10 +72,14 @@ def _cell(number: int, cell: str) -> float:
 
 
 def _held(parts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A service goes on unmeasured: as before the gap, or, at the start, as after it."""
+    """A service goes on unmeasured: as before the gap, or, at the start, as after it. One that
+    nobody ever measured has no load."""
     held = parts.copy()
     for column in held.T:
         known = np.flatnonzero(~np.isnan(column))
+        if not len(known):
+            column[:] = 0.0
+            continue
         before = np.searchsorted(known, np.arange(len(column)), side="right") - 1
         column[:] = column[known[np.maximum(before, 0)]]
     return held

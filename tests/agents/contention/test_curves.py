@@ -29,6 +29,12 @@ def test_a_gap_is_told_and_the_load_goes_on_through_it():
     assert [bool(gaps[0]) for _, gaps in told] == [True, False, True, False, True]
 
 
+def test_a_service_that_nobody_calls_or_measures_has_no_load():
+    parts, gaps = read("bin,a,b,c\n1,1,0,\n2,1,0,\n").of(3, 0.0)
+    assert parts.tolist() == [1.0, 0.0, 0.0]
+    assert gaps.tolist() == [False, False, True]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -37,7 +43,6 @@ def test_a_gap_is_told_and_the_load_goes_on_through_it():
         ("bin,a\n1,-1\n", "no load"),
         ("bin,a\n1,inf\n", "no load"),
         ("bin,a\n1,1\n2,1,1\n", "line 3 has 3 cells"),
-        ("bin,a,b\n1,1,\n", "no value above zero"),
     ],
 )
 def test_what_is_no_load_file_says_why(text, why):
