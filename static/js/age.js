@@ -39,11 +39,16 @@ function drawAge({ tone, stale, lead, text }, ageS) {
     box.querySelector("svg.g").setAttribute("class", `g is-${tone}`);
     box.querySelector("path").setAttribute("d", GLYPHS[glyph]);
   }
-  box.querySelector(".hide-s").textContent = lead;
-  box.querySelector("[data-age-text]").textContent = text;
+  put(box.querySelector(".hide-s"), lead);
+  put(box.querySelector("[data-age-text]"), text);
   if (bar.hidden === stale) bar.hidden = !stale; // its role="alert" is read out once, when it appears
-  bar.querySelector("[data-stale-age]").textContent = ageS == null ? "has sent nothing yet" : `stopped ${ageWord(ageS)}`;
+  if (stale) put(bar.querySelector("[data-stale-age]"), ageS == null ? "has sent nothing yet" : `stopped ${ageWord(ageS)}`);
   guardDecisions(stale, ageS);
+}
+
+/** A text that is the same is not written again: it would be laid out again. */
+function put(node, text) {
+  if (node.textContent !== text) node.textContent = text;
 }
 
 /** Closes the decisions marked data-needs-fresh while the data is old, and says why; opens them again after. */

@@ -1,6 +1,6 @@
 // The live map in a canvas: cells as pixels in a buffer of their own, names and counts on a second canvas, the focus in a box above.
 import { onTheme } from "../kit.js";
-import { FLAG, FLAGS, LOOK, OK, UNREACHABLE, UNSUPPORTED, STALE } from "../wire.js";
+import { FLAG, FLAGS, LOOK, OK, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "../wire.js";
 import { silentOf } from "../store.js";
 import { Camera, closest } from "./camera.js";
 import { byteOf, lookOf, palette, stateIndex } from "./colour.js";
@@ -188,7 +188,8 @@ export class Heat {
     const { rows, fill } = this, { columns } = rows, look = lookOf(rows, row, fill), dim = this.brush !== null && !this.brush(row);
     const told = columns[LOOK][row], live = told !== STALE && told !== UNREACHABLE && told !== UNSUPPORTED;
     const state = live ? stateIndex(rows, row) : 0, guest = look === OK && this.cellWidth >= ROOMY && (columns[FLAGS][row] & FLAG.OFFLINE) !== 0;
-    return keyOf(look, byteOf(rows, row, fill), this.marked[state] ? state : 0, guest, this.isOfNodes && silentOf(rows, row) > 0, dim);
+    const mark = this.marked[state] ? state : 0, isCovered = mark !== 0 && this.cellWidth < ROOMY && look !== ZERO, isColoured = look === OK || look === ZERO || look === STALE;
+    return keyOf(look, isColoured && !isCovered ? byteOf(rows, row, fill) : 0, mark, guest, this.isOfNodes && silentOf(rows, row) > 0, dim);
   }
 
   blit(from, left, top, width, height) {

@@ -111,7 +111,7 @@ export const keyOf = (look, byte, state, guest, silent, dim) => ((((look << 8) |
 export class Sprites {
   /** Cells of w × h CSS px on a screen of `ratio`; `paints` is the fill's palette, null for the state. */
   constructor(k, paints, w, h, ratio, label) {
-    Object.assign(this, { k, paints, w, h, ratio, label, kept: new Array(KEYS), count: 0 });
+    Object.assign(this, { k, paints, w, h, ratio, label, kept: [], places: new Uint16Array(KEYS) }); // the place of a key in `kept`, plus one
     this.width = Math.max(1, Math.round(w * ratio));
     this.height = Math.max(1, Math.round(h * ratio));
     this.canvas = new OffscreenCanvas(this.width, this.height);
@@ -120,16 +120,15 @@ export class Sprites {
 
   /** The pixels of a cell, row by row. */
   get(key) {
-    const known = this.kept[key];
-    return known === undefined ? this.make(key) : known;
+    const place = this.places[key];
+    return place === 0 ? this.make(key) : this.kept[place - 1];
   }
 
   make(key) {
-    if (this.count >= MOST_KEPT) { this.kept.fill(undefined); this.count = 0; }
+    if (this.kept.length >= MOST_KEPT) { this.kept.length = 0; this.places.fill(0); }
     this.draw(key);
     const pixels = new Uint32Array(this.context.getImageData(0, 0, this.width, this.height).data.buffer);
-    this.kept[key] = pixels;
-    this.count += 1;
+    this.places[key] = this.kept.push(pixels);
     return pixels;
   }
 
