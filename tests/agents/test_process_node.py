@@ -84,6 +84,9 @@ class Machine:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(told["pid"], signal.SIGKILL)
 
+    def has_told(self, name: str) -> bool:
+        return (self.folder / "state/jobs" / PLACEMENT_ID / name).exists()
+
     def told(self, name):
         return json.loads((self.folder / "state/jobs" / PLACEMENT_ID / name).read_text())
 
@@ -181,6 +184,7 @@ async def test_a_killed_launcher_leaves_nothing_behind(machine, console):
     launcher.kill()
 
     await until(lambda: start_ticks(pid) is None and start_ticks(agent_pid) is None)
+    await until(lambda: machine.has_told("exit.json"))  # by its supervisor, which sees it go
     assert machine.told("exit.json") | {"at": 0} == {"code": 0, "at": 0, "why": "lifeline"}
 
 
