@@ -44,7 +44,7 @@ def write(now: datetime) -> int:
         names = _complete(now.timestamp())
         if not names:
             break
-        written += _write(names, now, int(now.timestamp() * 1_000) + number)
+        written += _write(names, now, epoch_of(now) + number)
     TakenBatch.objects.filter(taken_at__lt=now - _REMEMBERED).delete()
     return written
 
@@ -77,7 +77,7 @@ def _write(names: Sequence[str], now: datetime, epoch: int) -> int:
     with transaction.atomic():
         TakenBatch.objects.bulk_create([TakenBatch(name=name, taken_at=now) for name in fresh])
         if found:
-            store(rows.joined(found), epoch_of(now))
+            store(rows.joined(found), epoch)
     client.delete(*map(outgoing.key, names))
     client.zrem(outgoing.index(), *names)
     return len(fresh)

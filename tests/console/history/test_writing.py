@@ -15,11 +15,12 @@ from django.conf import settings
 from django.db import OperationalError
 
 from console import live_state
-from console.history import outgoing, ranges, writing
+from console.history import outgoing, ranges, rows, writing
 from console.history.models import Block, TakenBatch
 from console.history.outgoing import Outgoing
 from console.inventory.models import Gpu
 from console.telemetry.latest import COLUMN, COLUMNS
+from tests.console.history.cast import samples
 from tests.console.inventory.cast import a_node
 from tests.console.telemetry.conftest import with_redis  # noqa: F401
 
@@ -70,6 +71,18 @@ def test_each_second_reaches_the_database_once(gpus):
     assert (write(), write()) == (13, 0)
     assert waiting() == 0
     assert told(gpus[2], 130) == [40.0] * 130
+
+
+def test_what_comes_with_the_next_minute_is_not_lost_though_both_are_written_at_once(gpus):
+    whole = samples(gpus, MINUTE, 120, sm_activity=40.0)
+    late = (whole.second == MINUTE + 5) & (whole.gpu == gpus[0])
+    first = (whole.second < MINUTE + 60) & ~late
+    client = live_state.client()
+    for until, some in ((MINUTE + 60, whole.take(first)), (MINUTE + 120, whole.take(~first))):
+        client.set(outgoing.key(f"web-1:{until}"), rows.pack(some))
+        client.zadd(outgoing.index(), {f"web-1:{until}": until})
+    assert write() == 2
+    assert told(gpus[0], 120) == [40.0] * 120
 
 
 @pytest.fixture
