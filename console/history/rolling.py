@@ -5,8 +5,8 @@ A period is rolled up from what there is of it and says of how much that was: a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from console.history.kept import (
     SCALES,
     WORST,
     Codes,
-    Linear,
     decode_one,
     encode_one,
 )
@@ -105,22 +104,10 @@ def _means(mean: Codes, count: Counts, high: Codes) -> Codes:
         known = mean[at] != MISSING
         weight = np.where(known, count, 0).astype(np.float64)
         total = weight.sum(axis=-1)
-        scale = SCALES[name]
-        # Steps of a linear scale may be averaged as they are.
-        values = (
-            mean[at].astype(np.float64)
-            if isinstance(scale, Linear)
-            else decode_one(mean[at], scale)
-        )
+        values = decode_one(mean[at], SCALES[name])
         sums = (np.where(known, values, 0.0) * weight).sum(axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            average = sums / total
-        if isinstance(scale, Linear):
-            steps = np.rint(average)
-            steps = np.where((steps == 0) & (average > 0), 1, steps)
-            found[at] = np.where(np.isnan(average), MISSING, steps)
-        else:
-            found[at] = encode_one(average, scale)
+            found[at] = encode_one(sums / total, SCALES[name])
     found[_HIGHEST] = _most(high[_HIGHEST], axis=-1)
     return found
 
@@ -141,36 +128,45 @@ def merged(blocks: Sequence[Rolled]) -> Rolled:
     """Of one span and tier. Where two know of a period, the one that knows more of it counts."""
     if len(blocks) == 1:
         return blocks[0]
-    members = sorted({member for block in blocks for member in block.members})
-    shape = (len(NAMES), len(members), blocks[0].mean.shape[2])
-    mean, low, high = (np.full(shape, MISSING, np.int16) for _ in range(3))
-    count = np.zeros(shape[1:], np.uint32)
+    whole = _unknown(blocks, blocks[0].mean.shape[2])
     for block in blocks:
-        at = np.searchsorted(members, block.members)
-        better = block.count > count[at]
-        for into, of in ((mean, block.mean), (low, block.low), (high, block.high)):
-            into[:, at] = np.where(better, of, into[:, at])
-        count[at] = np.where(better, block.count, count[at])
-    return Rolled(tuple(members), mean, low, high, count)
+        at = np.searchsorted(whole.members, block.members)
+        better = block.count > whole.count[at]
+        for into, of in _planes(whole, block):
+            into[..., at, :] = np.where(better, of, into[..., at, :])
+    return whole
 
 
 def spread(parts: Mapping[int, Rolled], start: int, periods: int, period_s: int) -> Rolled:
     """Blocks that begin at the moments named, side by side in a span of `periods`."""
-    members = sorted({member for block in parts.values() for member in block.members})
-    shape = (len(NAMES), len(members), periods)
-    mean, low, high = (np.full(shape, MISSING, np.int16) for _ in range(3))
-    count = np.zeros(shape[1:], np.uint32)
+    whole = _unknown(parts.values(), periods)
     for begins, block in parts.items():
-        at, first = np.searchsorted(members, block.members), (begins - start) // period_s
+        at, first = np.searchsorted(whole.members, block.members), (begins - start) // period_s
         here, skip = max(0, first), max(0, -first)
         until = min(periods, first + block.mean.shape[2])
         if until <= here:
             continue
-        there = slice(skip, skip + until - here)
-        for into, of in ((mean, block.mean), (low, block.low), (high, block.high)):
-            into[:, at, here:until] = of[:, :, there]
-        count[at, here:until] = block.count[:, there]
-    return Rolled(tuple(members), mean, low, high, count)
+        for into, of in _planes(whole, block):
+            into[..., at, here:until] = of[..., skip : skip + until - here]
+    return whole
+
+
+def _unknown(blocks: Iterable[Rolled], periods: int) -> Rolled:
+    """Of all their members, and nothing known yet."""
+    members = sorted({member for block in blocks for member in block.members})
+    shape = (len(NAMES), len(members), periods)
+    mean, low, high = (np.full(shape, MISSING, np.int16) for _ in range(3))
+    return Rolled(tuple(members), mean, low, high, np.zeros(shape[1:], np.uint32))
+
+
+def _planes(into: Rolled, of: Rolled) -> Iterable[tuple[Any, Any]]:
+    """What belongs together of two blocks; what counts comes last."""
+    return (
+        (into.mean, of.mean),
+        (into.low, of.low),
+        (into.high, of.high),
+        (into.count, of.count),
+    )
 
 
 def beside(blocks: Sequence[Rolled]) -> Rolled:
