@@ -18,9 +18,8 @@ from agents.wire.names import SIGNALS
 # Packed telemetry is what this version of the protocol and all later ones speak.
 SINCE_PROTOCOL: Final = 2
 
-FIELDS: Final = (
-    "index",
-    "state",
+# What a sample says of a GPU beside its signals, in the order of the fields of `GpuSample`.
+EXTRAS: Final = (
     "sm_online_percent",
     "sm_offline_percent",
     "duty_percent",
@@ -30,9 +29,8 @@ FIELDS: Final = (
     "offline_processes",
     "online_memory_bytes",
     "offline_memory_bytes",
-    "facts",
-    "step_s",
 )
+FIELDS: Final = ("index", "state", *EXTRAS, "facts", "step_s")
 _WHOLE: Final = frozenset(
     {
         *("index", "state", "nearest_signal", "online_processes", "offline_processes"),

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.wire.names import GPU_STATES, SIGNALS, GpuState, Signal
+from agents.wire.packed import EXTRAS
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Times: TypeAlias = npt.NDArray[np.float64]
@@ -22,18 +23,6 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Ids: TypeAlias = npt.NDArray[np.uint32]
 Rows: TypeAlias = npt.NDArray[np.intp]
 
-# What a sample says beside its signals, in the order of the fields of `messages.GpuSample`.
-EXTRAS: Final = (
-    "sm_online_percent",
-    "sm_offline_percent",
-    "duty_percent",
-    "headroom_percent",
-    "nearest_signal",
-    "online_processes",
-    "offline_processes",
-    "online_memory_bytes",
-    "offline_memory_bytes",
-)
 COLUMNS: Final[tuple[str, ...]] = (*(signal.value for signal in SIGNALS), *EXTRAS)
 COLUMN: Final = {name: index for index, name in enumerate(COLUMNS)}
 

@@ -17,7 +17,7 @@ from agents.wire import packed
 from agents.wire.limits import MAX_GPUS_PER_NODE, MAX_SKEW_S
 from agents.wire.messages import PackedTelemetry
 from agents.wire.names import GPU_STATES, SIGNALS, Signal
-from console.telemetry.latest import COLUMNS, EXTRAS, Bytes, Flags, Floats, Rows, Times
+from console.telemetry.latest import COLUMNS, Bytes, Flags, Floats, Rows, Times
 
 _PERCENT: Final = (0.0, 100.5)
 _CARD_BYTES: Final = (0.0, 4e12)
@@ -51,7 +51,7 @@ _HIGH: Final = np.array([BOUNDS[name][1] for name in COLUMNS], np.float32)
 _SIGNALS: Final = len(SIGNALS)
 STRANGER: Final = -1
 NOT_YET: Final = -2  # new, and the layout was not read since: left out, and no fault of anybody
-_FIRST_EXTRA: Final = packed.FIELDS.index(EXTRAS[0])
+_FIRST_EXTRA: Final = packed.FIELDS.index(packed.EXTRAS[0])
 
 _Doubles: TypeAlias = npt.NDArray[np.float64]
 
@@ -170,7 +170,7 @@ def _columns(block: _Doubles, fields: int, signals: int) -> tuple[Floats, Floats
     values = np.full((len(block), len(COLUMNS)), np.nan, np.float32)
     worst = np.full((len(block), _SIGNALS), np.nan, np.float32)
     told = min(signals, _SIGNALS)
-    extras = max(0, min(fields - _FIRST_EXTRA, len(EXTRAS)))
+    extras = max(0, min(fields - _FIRST_EXTRA, len(packed.EXTRAS)))
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large becomes inf, and goes
         values[:, :told] = block[:, fields : fields + told]
         values[:, _SIGNALS : _SIGNALS + extras] = block[:, _FIRST_EXTRA : _FIRST_EXTRA + extras]

@@ -27,7 +27,7 @@ from django.urls import path  # noqa: E402
 from websockets.asyncio.client import connect  # noqa: E402
 
 from agents.wire.names import SIGNALS  # noqa: E402
-from console.telemetry.latest import EXTRAS  # noqa: E402
+from agents.wire.packed import EXTRAS  # noqa: E402
 from tests.benchmarks.telemetry.sender import TYPICAL  # noqa: E402
 
 GROUP = "map"
