@@ -148,7 +148,7 @@ async def beat(nodes: Nodes, state: StateFile, ending: asyncio.Event) -> None:
     while not ending.is_set():
         now = time.monotonic()
         _tick(nodes, tick, now)
-        refused = _commit(state, refused)
+        refused = commit(state, refused)
         if now - due > LATE_S + TICKS_PER_SAMPLE * TICK_S:
             if complaints.due("late"):
                 log.warning("%.1f s late: this machine is too slow or too busy", now - due)
@@ -207,7 +207,7 @@ def _tick(nodes: Nodes, tick: int, now: float) -> None:
         nodes.settle(now)
 
 
-def _commit(state: StateFile, refused: bool) -> bool:
+def commit(state: StateFile, refused: bool) -> bool:
     """Whether the disk refuses what happened; `refused`: whether it did at the last tick."""
     if state.commit():
         if refused:

@@ -27,6 +27,7 @@ from agents.crowd.roll import Roll
 from agents.crowd.sleeper import Sleeper
 from agents.fleet import Fleet, gpu_of
 from agents.link import Link
+from agents.loop import commit
 from agents.node import Identity, NodeAgent
 from agents.state import StateFile
 from agents.sysmonitor import machine
@@ -198,7 +199,7 @@ def _allow_files(count: int) -> None:
 
 async def beat(crowd: Crowd, state: StateFile, ending: asyncio.Event) -> None:
     """One step a second until `ending` is set."""
-    due = time.monotonic()
+    due, refused = time.monotonic(), False
     while not ending.is_set():
         now = time.monotonic()
         if now - due > STEP_S:
@@ -206,7 +207,7 @@ async def beat(crowd: Crowd, state: StateFile, ending: asyncio.Event) -> None:
                 log.warning("%.1f s late: this machine is too slow or too busy", now - due)
             due = now
         crowd.second(now)
-        state.commit()
+        refused = commit(state, refused)
         for turn in range(TURNS):
             crowd.turn(crowd.places[turn::TURNS], now)
             due += STEP_S / TURNS
