@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from agents.wire.names import Signal
 from console.history.points import Band, Chart, Values
+from console.telemetry.scales import GIB
 
-GIB: Final = 1 << 30
 HOUR_S: Final = 3_600
 # By the value of the address: how far back, and the word of the button.
 RANGES: Final[Mapping[str, tuple[int, str]]] = {

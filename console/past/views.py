@@ -9,25 +9,22 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from agents.wire.names import Signal
-from console.accounts import access
 from console.accounts.access import SreRequest
-from console.accounts.models import Role
+from console.api import in_sight
 from console.history import ranges
 from console.history.ranges import Scope
-from console.inventory.models import Gpu, Node
+from console.inventory.models import Node, Pool
 from console.past import cards
 from console.past.cards import Drawn
-from console.telemetry import charts, passport
-from console.telemetry.scales import Scale
-from console.workloads.models import OnlineService
+from console.telemetry import charts
+from console.telemetry.views import passport_of
+from console.workloads.queries import services
 
 
 @dataclass(frozen=True)
@@ -90,13 +87,10 @@ def _subject(request: SreRequest, kind: str, owner: int) -> Subject:
 
 
 def _gpu(request: SreRequest, owner: int) -> Subject:
-    try:
-        known = passport.load(owner, request.user, timezone.now())
-    except Gpu.DoesNotExist:
-        raise Http404(f"There is no GPU {owner} in the pools that you may see.") from None
+    known = passport_of(request, owner)
     shown = {one.name for one in cards.OF_GPU}
     thresholds = {
-        str(scale.signal.value): _thresholds(scale)
+        str(scale.signal.value): charts.thresholds(scale)
         for scale in known.scales
         if scale.signal.value in shown
     }
@@ -105,36 +99,21 @@ def _gpu(request: SreRequest, owner: int) -> Subject:
 
 
 def _node(request: SreRequest, owner: int) -> Subject:
-    node = get_object_or_404(_in_sight(request, Node.objects.all(), "pool"), pk=owner)
+    node = get_object_or_404(in_sight(Node.objects.all(), request.user, "pool"), pk=owner)
     page = reverse("node", args=[node.name])
     return Subject(ranges.Node(owner), node.name, page, cards.OF_MANY, {})
 
 
 def _pool(request: SreRequest, owner: int) -> Subject:
-    pool = get_object_or_404(access.pools_for(request.user, Role.VIEWER), pk=owner)
+    pool = get_object_or_404(in_sight(Pool.objects.all(), request.user, ""), pk=owner)
     page = reverse("past", args=["pool", owner])
     return Subject(ranges.Pool(owner), pool.name, page, cards.OF_MANY, {})
 
 
 def _service(request: SreRequest, owner: int) -> Subject:
-    service = get_object_or_404(_in_sight(request, OnlineService.objects.all(), "pool"), pk=owner)
+    service = get_object_or_404(services(request.user), pk=owner)
     slo = service.slo_p99_ms
     line = [{"at": slo, "label": f"SLO {slo:g} ms", "look": "slo", "side": "left"}] if slo else []
     page = reverse("service", args=[owner])
     thresholds = {Signal.ONLINE_P99.value: line}
     return Subject(ranges.Service(owner), service.name, page, cards.OF_SERVICE, thresholds)
-
-
-def _in_sight(request: SreRequest, rows: QuerySet[Any], path: str) -> QuerySet[Any]:
-    return rows.filter(**{f"{path}__in": access.pools_for(request.user, Role.VIEWER)})
-
-
-def _thresholds(scale: Scale) -> list[dict[str, Any]]:
-    lines = []
-    if scale.evict_at is not None:
-        word = f"Evict above {scale.evict_at:.{scale.digits}f} {scale.unit}"
-        lines.append({"at": scale.evict_at, "label": word, "look": "limit", "side": "left"})
-    if scale.slo is not None:
-        word = f"SLO {scale.slo:g} {scale.unit}"
-        lines.append({"at": scale.slo, "label": word, "look": "slo", "side": "left"})
-    return lines

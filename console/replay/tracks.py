@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from agents.wire.names import Signal
+from console.past.cards import Line
 from console.replay.footage import Footage, Reading, Row
 from console.replay.rules_then import Force
 from console.telemetry.scales import GIB
@@ -71,14 +72,6 @@ class Now:
         if seen is None or self.evict_at is None:
             return False
         return seen < self.evict_at if self.track.falling else seen > self.evict_at
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row of the table: a value for each track, None for a gap."""
-
-    at: datetime
-    cells: list[tuple[float | None, str, int]]
 
 
 def shown(footage: Footage, forces: Sequence[Force]) -> list[Track]:

@@ -9,7 +9,6 @@ from uuid import UUID
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
@@ -24,9 +23,9 @@ from console.replay.footage import Footage, assemble
 from console.replay.honesty import Silences
 from console.replay.pins import Pins
 from console.replay.rules_then import Force, Saved, in_force
-from console.telemetry import passport
 from console.telemetry.passport import Passport
 from console.telemetry.scales import Card
+from console.telemetry.views import passport_of
 
 SPAN: Final = timedelta(minutes=10)
 
@@ -34,7 +33,7 @@ SPAN: Final = timedelta(minutes=10)
 @require_safe
 def replay(request: SreRequest, gpu_id: int) -> HttpResponse:
     """`at` or `eviction` say around what; `mark` is where the scrubber stands."""
-    known = _passport(request, gpu_id)
+    known = passport_of(request, gpu_id)
     eviction = _eviction(known.gpu, request.GET.get("eviction", ""))
     around = eviction.proposed_at if eviction else _moment(request, "at", known.now)
     end = min(around + SPAN / 2, known.now).replace(microsecond=0)
@@ -74,13 +73,6 @@ def _context(known: Passport, start: datetime, end: datetime, mark: datetime) ->
             (f"GPU {known.gpu.index}", reverse("gpu", args=[known.gpu.pk])),
         ],
     }
-
-
-def _passport(request: SreRequest, gpu_id: int) -> Passport:
-    try:
-        return passport.load(gpu_id, request.user, timezone.now())
-    except Gpu.DoesNotExist:
-        raise Http404(f"There is no GPU {gpu_id} in the pools that you may see.") from None
 
 
 def _eviction(gpu: Gpu, asked: str) -> Eviction | None:

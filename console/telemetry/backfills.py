@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from django.db import InterfaceError, OperationalError
 
 from agents.wire.messages import Backfill
 from console.history import services
+from console.telemetry.batches import InThread
 from console.telemetry.refusals import Refusals
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class Sender(Protocol):
 
 
 class Backfills:
-    def __init__(self, in_thread: Callable[..., Awaitable[Any]], refused: Refusals) -> None:
+    def __init__(self, in_thread: InThread, refused: Refusals) -> None:
         self.seconds_total = 0
         self._in_thread, self._refused = in_thread, refused
         # An agent has one on its way and waits; if it sends another, that one counts.

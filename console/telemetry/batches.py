@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 Q = TypeVar("Q")
 A = TypeVar("A")
 
+# Asks the database, in a thread of its own.
+InThread = Callable[..., Awaitable[Any]]
 Work = Callable[[Mapping[K, Q]], Awaitable[Mapping[K, A | Exception]]]
 
 

@@ -78,7 +78,7 @@ def _p99(passport: Passport, series: Series) -> dict[str, Any]:
         "unit": "ms",
         "digits": scale.digits,
         "range": [0, scale.most],
-        "thresholds": _thresholds(scale, evict="freeze and evict above", slo="SLO"),
+        "thresholds": thresholds(scale, evict="freeze and evict above"),
     }
 
 
@@ -91,7 +91,7 @@ def _sm_activity(passport: Passport, series: Series) -> dict[str, Any]:
         ],
         "unit": "%",
         "range": [0, 100],
-        "thresholds": _thresholds(_scale(passport, Signal.SM_ACTIVITY), evict="evict above"),
+        "thresholds": thresholds(_scale(passport, Signal.SM_ACTIVITY)),
     }
 
 
@@ -112,7 +112,7 @@ def _memory(passport: Passport, series: Series) -> dict[str, Any]:
         "unit": "GiB",
         "digits": 1,
         "range": [0, card],
-        "thresholds": _thresholds(_scale(passport, Signal.MEMORY), evict="evict above"),
+        "thresholds": thresholds(_scale(passport, Signal.MEMORY)),
     }
 
 
@@ -120,13 +120,14 @@ def _scale(passport: Passport, signal: Signal) -> Scale:
     return next(scale for scale in passport.scales if scale.signal is signal)
 
 
-def _thresholds(scale: Scale, evict: str, slo: str = "") -> list[dict[str, Any]]:
+def thresholds(scale: Scale, evict: str = "evict above") -> list[dict[str, Any]]:
+    """The lines that a chart of this signal is read against."""
     lines = []
     if scale.evict_at is not None:
         text = f"{evict} {scale.evict_at:.{scale.digits}f} {scale.unit}"
         lines.append({"at": scale.evict_at, "label": _capital(text), "look": "limit"})
     if scale.slo is not None:
-        text = f"{slo} {scale.slo:g} {scale.unit}"
+        text = f"SLO {scale.slo:g} {scale.unit}"
         lines.append({"at": scale.slo, "label": text, "look": "slo"})
     return [line | {"side": "left"} for line in lines]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, Protocol
+from collections.abc import Iterable
+from typing import Final, Protocol
 
 from django.utils import timezone
 
 from console.inventory import nodes
 from console.telemetry import counts
+from console.telemetry.batches import InThread
 
 # Leaves room for one failed try before the agent's LEASE_RENEWAL_S is over.
 RENEW_AFTER_S: Final = 7.0
@@ -24,8 +25,6 @@ MOVES_PER_S: Final = 500
 MOVE_STEP_S: Final = 0.1
 TAKEN_OVER: Final = 4409
 MOVE: Final = 4410
-
-InThread = Callable[..., Awaitable[Any]]
 
 
 class AgentLink(Protocol):

@@ -13,15 +13,13 @@ from console.inventory import enrolment, nodes
 from console.inventory.models import Gpu, Node
 from console.scheduling import desired
 from console.telemetry import events
-from console.telemetry.batches import Batches
+from console.telemetry.batches import Batches, InThread
 
 # A call holds one thread of the database for about a tenth of a second.
 TOKENS: Final = 250
 HELLOS: Final = 100
 STATES: Final = 100
 EVENTS: Final = 50
-
-InThread = Callable[..., Awaitable[Any]]
 
 
 class Registered(NamedTuple):

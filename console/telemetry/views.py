@@ -78,10 +78,11 @@ def gpu_page(request: SreRequest, gpu_id: int) -> HttpResponse:
     """The page; only the parts that people change when htmx asks for its head."""
     parts = request.htmx.target == "gpu-head"
     template = "telemetry/_parts.html" if parts else "telemetry/gpu.html"
-    return render(request, template, _context(request, _passport(request, gpu_id)))
+    return render(request, template, _context(request, passport_of(request, gpu_id)))
 
 
-def _passport(request: SreRequest, gpu_id: int) -> Passport:
+def passport_of(request: SreRequest, gpu_id: int) -> Passport:
+    """Raises Http404 for a GPU that is not there or out of sight."""
     try:
         return passport.load(gpu_id, request.user, timezone.now())
     except Gpu.DoesNotExist:
@@ -127,4 +128,4 @@ def _nearest(known: Passport) -> str:
 @require_safe
 def gpu_series(request: SreRequest, gpu_id: int) -> JsonResponse:
     """The last ten minutes as this web process saw them, as options of the page's charts."""
-    return JsonResponse(charts.ten_minutes(_passport(request, gpu_id), hub.series(gpu_id)))
+    return JsonResponse(charts.ten_minutes(passport_of(request, gpu_id), hub.series(gpu_id)))
