@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from django.db.models import Min
+
 from console.history import blocks, rolling
 from console.history.blocks import Raw, Rolled
 from console.history.models import Block, Kind, RolledUp
@@ -21,14 +23,21 @@ def read(
     parts = _blocks(kind, owner, tier, start, end, members)
     finest = RAW if kind is Kind.NODE else TEN
     if tier.period_s > finest.period_s:
-        rolled_until = max(start, until(tier))
-        if rolled_until < end:
-            rest = read(kind, owner, FINER[tier], rolled_until, end, members)
+        begins = _begins(kind, owner, tier, max(start, until(tier)))
+        if begins is not None and begins < end:
+            rest = read(kind, owner, FINER[tier], begins, end, members)
             if rest is not None:
-                parts[rolled_until] = rolling.together(rest, tier.period_s // FINER[tier].period_s)
+                parts[begins] = rolling.together(rest, tier.period_s // FINER[tier].period_s)
     if not parts:
         return None
     return rolling.spread(parts, start, (end - start) // tier.period_s, tier.period_s)
+
+
+def _begins(kind: Kind, owner: int, tier: Tier, start: int) -> int | None:
+    """From where on finer tiers know anything, for a range may be far longer than what there is."""
+    finer = Block.objects.filter(kind=kind, owner=owner, tier_s__lt=tier.period_s)
+    oldest = finer.filter(start__gt=start - tier.block_s).aggregate(oldest=Min("start"))["oldest"]
+    return None if oldest is None else max(start, oldest // tier.period_s * tier.period_s)
 
 
 def _blocks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from datetime import UTC, datetime
 
 import numpy as np
@@ -100,6 +101,16 @@ def test_a_day_is_one_block_of_quarters(gpus):
     known = [i for i, value in enumerate(found.series["sm_activity"].mean) if value is not None]
     assert (found.tier, known) == ("15 min", [0, 20])
     assert found.samples[0] == 120
+
+
+def test_a_long_range_of_a_short_history_takes_little_memory(gpus):
+    writing.store(samples(gpus, DAY, 600, sm_activity=30.0), 1)
+    tracemalloc.start()
+    found = chart(ranges.Gpu(gpus[0]), DAY - 30 * DAY_S, 30 * DAY_S + 900)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sum(found.samples) == 600
+    assert peak_bytes < 20 << 20
 
 
 def test_rolling_up_in_pieces_or_twice_makes_no_difference(gpus, monkeypatch):
