@@ -33,12 +33,18 @@ class Proof:
     `price` is the highest at which nobody gains by a change, `lowest` the lowest: what one more job
     of each class would add, less its own extra. Less it a GPU earns what the plan would lose
     without that GPU.
+
+    `changes` [classes + 1, classes + 1]: the least that one GPU, or one job, loses by a change from
+    one class to another, FAR where there is none. The last class is no job: into it goes a job too
+    many that takes a free place or the place of another, out of it one that takes an idle GPU or is
+    left out.
     """
 
     value: int
     upper_bound: int
     price: Ints
     lowest: Ints
+    changes: NDArray[np.int32]
 
     @property
     def gap(self) -> int:
@@ -49,10 +55,9 @@ def prove(market: Market, solution: Solution) -> Proof:
     """Raises ValueError when `solution` makes more pairs than there are GPUs or jobs, or one that
     may not be made."""
     check(market, solution)
-    change, leave = _changes(market, solution)
-    price = _highest(market, solution, change, leave)
-    lowest = _lowest(market, solution, change)
-    return Proof(value(market, solution), bound(market, price), price, lowest)
+    changes = _changes(market, solution)
+    price, lowest = _highest(changes), _lowest(changes)
+    return Proof(value(market, solution), bound(market, price), price, lowest, changes)
 
 
 def check(market: Market, solution: Solution) -> None:
@@ -82,7 +87,7 @@ def bound(market: Market, price: Ints) -> int:
     narrow = np.clip(price, -2 * MOST_WORTH, 2 * MOST_WORTH).astype(np.int32)
     places = np.maximum(np.repeat(narrow, slots.capacity) + slots.extra, 0).sum()
     for piece in _pieces(market):
-        worth = _or_far(market.worth[piece])
+        worth = or_far(market.worth[piece])
         gain = np.subtract(worth, narrow, out=worth).max(axis=1, initial=0)
         total += int(market.rows[piece] @ gain.astype(np.int64))
     return total + int(places)
@@ -90,18 +95,14 @@ def bound(market: Market, price: Ints) -> int:
 
 def prices(market: Market, solution: Solution) -> Ints:
     """[classes] the highest prices at which nobody gains by a change."""
-    return _highest(market, solution, *_changes(market, solution))
+    return _highest(_changes(market, solution))
 
 
-def _highest(market: Market, solution: Solution, change: NDArray[np.int32], leave: Ints) -> Ints:
+def _highest(changes: NDArray[np.int32]) -> Ints:
     """[classes] of an assignment that is not the best there are no prices, and these prove so by a
     bound above its value."""
-    slots = market.slots
-    taken = solution.taken(len(slots.capacity))
-    free = taken < slots.capacity
-    most = np.full(len(taken), MOST_WORTH, np.int64)
-    most[free] = -slots.extra[slots.offset[:-1][free] + taken[free]]
-    price = np.minimum(most, leave)
+    change = changes[:-1, :-1]
+    price = np.minimum(changes[:-1, -1], MOST_WORTH).astype(np.int64)
     # Bellman and Ford: there is no shortest chain of more changes than classes.
     for _ in range(len(price)):
         shorter = np.minimum(price, (change + price.astype(np.int32)).min(axis=1, initial=FAR))
@@ -112,16 +113,11 @@ def _highest(market: Market, solution: Solution, change: NDArray[np.int32], leav
     return price
 
 
-def _lowest(market: Market, solution: Solution, change: NDArray[np.int32]) -> Ints:
-    """[classes] a job of each may be left out, take an idle GPU, or take the place of another."""
-    slots, classes = market.slots, len(market.slots.capacity)
-    taken = solution.taken(classes)
-    price: Ints = np.full(classes, -MOST_WORTH, np.int64)
-    some = taken > 0
-    price[some] = -slots.extra[slots.offset[:-1][some] + taken[some] - 1]
-    idle = np.bincount(solution.row, solution.count, len(market.rows)) < market.rows
-    price = np.maximum(price, _or_far(market.worth[idle]).max(axis=0, initial=-MOST_WORTH))
-    for _ in range(classes):
+def _lowest(changes: NDArray[np.int32]) -> Ints:
+    """[classes]"""
+    change = changes[:-1, :-1]
+    price: Ints = np.maximum(-changes[-1, :-1].astype(np.int64), -MOST_WORTH)
+    for _ in range(len(price)):
         higher: Ints = np.maximum(price, (price[:, None] - change).max(axis=0, initial=-MOST_WORTH))
         if (higher == price).all():
             break
@@ -129,28 +125,50 @@ def _lowest(market: Market, solution: Solution, change: NDArray[np.int32]) -> In
     return price
 
 
-def _changes(market: Market, solution: Solution) -> tuple[NDArray[np.int32], Ints]:
-    """The least that a GPU loses by a change from one class to another [classes, classes], and by
-    taking no job [classes]."""
+def _changes(market: Market, solution: Solution) -> NDArray[np.int32]:
+    """As `Proof.changes`."""
     classes = len(market.slots.capacity)
-    change = np.full((classes, classes), FAR, np.int32)
+    changes = np.full((classes + 1, classes + 1), FAR, np.int32)
     leave = np.full(classes, FAR, np.int64)
     order = np.argsort(solution.job_class, kind="stable")
     row, job_class = solution.row[order], solution.job_class[order]
     size = max(1, _CELLS // max(1, classes))
     for start in range(0, len(row), size):
         own = job_class[start : start + size]
-        worth = _or_far(market.worth[row[start : start + size]])
+        worth = or_far(market.worth[row[start : start + size]])
         mine = worth[np.arange(len(own)), own]
         loss = np.subtract(mine[:, None], worth, out=worth)
         first = np.flatnonzero(np.diff(own, prepend=-1))
-        named = own[first]
-        change[named] = np.minimum(change[named], np.minimum.reduceat(loss, first, axis=0))
+        named, part = own[first], changes[:-1, :-1]
+        part[named] = np.minimum(part[named], np.minimum.reduceat(loss, first, axis=0))
         leave[named] = np.minimum(leave[named], np.minimum.reduceat(mine, first))
-    return change, leave
+    changes[:-1, -1] = np.minimum(leave, _next_place(market.slots, solution))
+    changes[-1, :-1] = _one_fewer(market, solution)
+    return changes
 
 
-def _or_far(worth: Worths) -> Worths:
+def _next_place(slots: Slots, solution: Solution) -> Ints:
+    """[classes] what a job more in a free place of its own loses, FAR without one."""
+    taken = solution.taken(len(slots.capacity))
+    free = taken < slots.capacity
+    loses: Ints = np.full(len(taken), FAR, np.int64)
+    loses[free] = -slots.extra[slots.offset[:-1][free] + taken[free]]
+    return loses
+
+
+def _one_fewer(market: Market, solution: Solution) -> Ints:
+    """[classes] what is lost when a job has to do without its GPU: it takes one that is idle, or is
+    left out."""
+    slots, classes = market.slots, len(market.slots.capacity)
+    taken = solution.taken(classes)
+    some = taken > 0
+    loses: Ints = np.full(classes, FAR, np.int64)
+    loses[some] = slots.extra[slots.offset[:-1][some] + taken[some] - 1]
+    idle = np.bincount(solution.row, solution.count, len(market.rows)) < market.rows
+    return np.minimum(loses, -or_far(market.worth[idle]).max(axis=0, initial=-FAR))
+
+
+def or_far(worth: Worths) -> Worths:
     """A copy with -FAR for pairs that may not be made. By shifts and masks, because numpy chooses
     between two values one by one."""
     never = worth - 1
