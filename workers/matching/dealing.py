@@ -46,9 +46,8 @@ class Deal:
 
 def deal(problem: Problem, solution: Solution, pinned: Ints) -> Deal:
     """`pinned` guests are not part of the solution."""
-    row, job_class, seat = _single(problem, solution)
-    guest = problem.rows.guest[row]
-    stays = np.append(problem.own_class, -1)[guest] == job_class
+    seat, job_class, stays = _single(problem, solution, pinned)
+    guest = seat - len(problem.field.free)
     kept = guest[stays]
     free = np.setdiff1d(np.arange(problem.field.moving), np.concatenate([kept, pinned]))
     rest = np.flatnonzero(~stays)
@@ -56,15 +55,27 @@ def deal(problem: Problem, solution: Solution, pinned: Ints) -> Deal:
     return _deal_rest(problem, seat[rest], job_class[rest], guest[rest] >= 0, kept, free)
 
 
-def _single(problem: Problem, solution: Solution) -> tuple[Ints, Ints, Ints]:
-    """Row, class and seat of each pair, a pair for each GPU, row by row."""
+def _single(problem: Problem, solution: Solution, pinned: Ints) -> tuple[Ints, Ints, Bools]:
+    """Seat and class of each pair, a pair for each GPU, row by row; and whether the job that runs
+    there stays. The last of a row stay, which would lose the most by a restart."""
+    members, offset = problem.rows.without(problem.guests.seat[pinned])
     order = np.lexsort((solution.job_class, solution.row))
     count = solution.count[order]
     row = np.repeat(solution.row[order], count)
     job_class = np.repeat(solution.job_class[order], count)
+    stays = problem.rows.own[row] == job_class
     new = np.flatnonzero(np.diff(row, prepend=-1))
-    within = np.arange(len(row)) - np.repeat(new, np.diff(np.append(new, len(row))))
-    return row, job_class, problem.rows.members[problem.rows.offset[row] + within]
+    among = np.repeat(new, np.diff(np.append(new, len(row))))
+    from_first, from_last = _before(~stays, among), _before(stays, among)
+    seat = np.where(stays, offset[row + 1] - 1 - from_last, offset[row] + from_first)
+    return members[seat], job_class, stays
+
+
+def _before(some: Bools, start: Ints) -> Ints:
+    """How many of `some` are before each, from `start` on."""
+    counted = np.concatenate([[0], np.cumsum(some)])
+    before: Ints = counted[:-1] - counted[start]
+    return before
 
 
 def _deal_rest(

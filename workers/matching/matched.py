@@ -107,10 +107,12 @@ def _start(problem: Problem, prices: Mapping[str, int]) -> Ints | None:
 def _market(problem: Problem, pinned: Ints) -> tuple[Market, Ints]:
     """Without the pinned guests and their GPUs; and which rows are left."""
     slots = slots_of(problem.demand, problem.guests.job[pinned])
-    rows = np.flatnonzero(~np.isin(problem.rows.guest, pinned))
+    _, offset = problem.rows.without(problem.guests.seat[pinned])
+    count = np.diff(offset)
+    rows = np.flatnonzero(count)
     if len(rows) == len(problem.rows):
-        return Market(problem.worth, problem.rows.count, slots), rows
-    return Market(problem.worth[rows], problem.rows.count[rows], slots), rows
+        return Market(problem.worth, count, slots), rows
+    return Market(problem.worth[rows], count[rows], slots), rows
 
 
 def _solve(market: Market, price: Ints | None, left_s: float) -> Solution:

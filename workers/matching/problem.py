@@ -4,11 +4,11 @@ Offline jobs come in few kinds, and so do GPUs once their load is rounded to 5 %
 individuals and one of rows and classes with capacities have the same optimum, because members of
 a class are interchangeable (docs/decisions/0008). Three things look like exceptions, and are not:
 
-* A running job is worth more on its own GPU. That GPU is a row by itself, and its pair with the
-  job's class is worth that much more. If a plan gives the row to the class, it gives it to the job
-  that runs there: who else of the class was meant takes what the job was given, for the same
-  worth. For that a running job must rank with the highest of its class, which the extras of its
-  places see to (`weights.GUARD`).
+* A running job is worth more on its own GPU. GPUs that are alike and whose jobs are of one class
+  and worth as much by staying are a row, whose pair with that class is worth that much more. If a
+  plan gives n GPUs of the row to the class, n of the jobs that run there stay: who else of the
+  class was meant takes what such a job was given, for the same worth. For that a running job must
+  rank with the highest of its class, which the extras of its places see to (`weights.GUARD`).
 * A job that has waited longer is worth more wherever it runs. That is an extra of the class's
   places, which fall from one to the next, and of jobs alike the oldest goes first.
 * A job with GPUs to avoid, or one kept for it, is a class by itself; such a GPU is a row by itself.
@@ -88,25 +88,34 @@ class Guests:
 
 @dataclass(frozen=True)
 class Rows:
-    """`members` are indices of seats, row by row from `offset[r]` to `offset[r + 1]`.
+    """`members` are indices of seats, row by row from `offset[r]` to `offset[r + 1]`; of those with
+    running jobs first the ones that lose the least work by a restart.
 
-    `guest[r]` is the running job that may move from there, an index of `Guests`; -1: a free GPU.
-    `only[r]`: the one class that may have the row; a row not named: any.
-    `avoided`: rows and classes of which a job was taken off there lately.
+    `own[r]` is the class of the jobs that run there and may move; -1: the GPUs are free.
+    `open[r]`: they take new work. `only[r]`: the one class that may have the row; a row not named:
+    any. `avoided`: rows and classes of which a job was taken off there lately.
     """
 
     members: Ints
     offset: Ints
-    guest: Ints
+    own: Ints
+    open: Bools
     only: Mapping[int, int]
     avoided: tuple[Ints, Ints]
 
     def __len__(self) -> int:
-        return len(self.guest)
+        return len(self.own)
 
     @cached_property
     def count(self) -> Ints:
         return np.diff(self.offset)
+
+    def without(self, seats: Ints) -> tuple[Ints, Ints]:
+        """Members and offsets of what is left without some of them: rows may come to nothing."""
+        if not len(seats):
+            return self.members, self.offset
+        left = ~np.isin(self.members, seats)
+        return self.members[left], np.concatenate([[0], np.cumsum(left)])[self.offset]
 
     @cached_property
     def first(self) -> Ints:
@@ -160,7 +169,7 @@ class Problem:
     @cached_property
     def guest_row(self) -> Ints:
         """The row of each running job that may move."""
-        return np.flatnonzero(self.rows.guest >= 0)
+        return self.row_of[self.guests.seat[: self.field.moving]]
 
     def is_taken(self, seat: int) -> bool:
         """Whether a running job has it."""
@@ -218,67 +227,94 @@ def problem_of(field: Field, snapshot: Snapshot, predictor: Predictor, memory: M
         snapshot,
         memory,
     )
-    rows = _rows(field, seats, demand, snapshot)
-    scores = _scores(seats, demand, rows, predictor, memory)
-    kinds = _kinds(seats.kinds, demand.classes.examples)
+    matched = _matched(field, seats)
+    scores = _scores(seats, demand, matched, predictor, memory)
     guests = _guests(field, seats, demand, scores, predictor, memory)
+    rows = _rows(field, seats, demand, guests, matched, snapshot)
+    kinds = _kinds(seats.kinds, demand.classes.examples)
     worth = _worth(seats, demand.classes, scores, kinds, rows)
-    _let_stay(worth, rows, guests, demand)
+    _let_stay(worth, rows, guests, len(field.free))
     return Problem(field, seats, demand, scores, kinds, rows, guests, worth)
 
 
 # --- rows ---------------------------------------------------------------------------------
 
 
-def _rows(field: Field, seats: Seats, demand: Demand, snapshot: Snapshot) -> Rows:
-    """Free GPUs that nothing tells apart together, then each GPU of a job that may move."""
+def _matched(field: Field, seats: Seats) -> Ints:
+    """The seats that take part: free GPUs with something left, then those of jobs that may move."""
     free = len(field.free)
+    useful = np.flatnonzero(seats.share_percent[:free] > 0.0)
+    return np.concatenate([useful, free + np.arange(field.moving)])
+
+
+def _rows(
+    field: Field,
+    seats: Seats,
+    demand: Demand,
+    guests: Guests,
+    matched: Ints,
+    snapshot: Snapshot,
+) -> Rows:
+    """Seats that nothing tells apart together, and of those with running jobs those whose jobs are
+    of one class and worth as much by staying."""
     class_of = {
         job.id: number
         for number, job in enumerate(demand.classes.examples)
         if job.id in field.alone
     }
     avoided = [(gpu_id, class_of[job]) for job, gpu_id in snapshot.avoid if job in class_of]
-    useful = np.flatnonzero(seats.share_percent[:free] > 0.0)
-    group = _alike(seats, demand.classes, useful, {gpu_id for gpu_id, _ in avoided})
-    order = np.argsort(group, kind="stable")
-    guests = np.arange(field.moving)
-    count = np.concatenate([np.bincount(group), np.ones(field.moving, np.int64)]).astype(np.int64)
-    members = np.concatenate([useful[order], free + guests])
+    own, open_, stays, cost = _hosts(field, demand, guests, len(matched))
+    alike = _alike(seats, demand.classes, matched, {gpu_id for gpu_id, _ in avoided})
+    key: Floats = np.column_stack([*alike, own, open_, stays])
+    example, group = columns.groups(key)
+    order = np.lexsort((matched, cost, group))
+    count = np.bincount(group, minlength=len(example))
     row_of = np.full(len(seats.gpus), -1, np.int64)
-    row_of[members] = np.repeat(np.arange(len(count)), count)
+    row_of[matched] = group
     return Rows(
-        members=members,
+        members=matched[order],
         offset=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
-        guest=np.concatenate([np.full(len(count) - field.moving, -1), guests]),
-        only=_only(seats, demand, row_of, field, class_of),
+        own=own[example],
+        open=open_[example],
+        only=_only(seats, row_of, own[example], open_[example], class_of),
         avoided=_avoided_pairs(seats, row_of, avoided),
     )
 
 
-def _alike(seats: Seats, classes: Classes, free: Ints, avoided: set[int]) -> Ints:
-    """[free] a number for each: the same for seats between which no job can tell."""
-    gpus = [seats.gpus[at] for at in free.tolist()]
+def _hosts(
+    field: Field, demand: Demand, guests: Guests, seats: int
+) -> tuple[Ints, Bools, Ints, Floats]:
+    """Of each of `seats` that are matched, of which the last ones have jobs that may move: their
+    class, whether the seat takes new work, what staying is worth and what a restart costs."""
+    moving, free = field.moving, seats - field.moving
+    job_class = demand.job_class[guests.job[:moving]]
+    takes = np.array([guest.open for guest in field.guests[:moving]], bool)
+    stays = guests.worth[:moving] + guests.staying[:moving]
+    return (
+        np.concatenate([np.full(free, -1), job_class]),
+        np.concatenate([np.ones(free, bool), takes]),
+        np.concatenate([np.zeros(free, np.int64), stays]),
+        np.concatenate([np.zeros(free), guests.cost_work_s[:moving]]),
+    )
+
+
+def _alike(seats: Seats, classes: Classes, some: Ints, avoided: set[int]) -> list[Ints | Floats]:
+    """Columns [some] that are the same for seats between which no job can tell."""
+    gpus = [seats.gpus[at] for at in some.tolist()]
     alone = [gpu.id if gpu.held_for or gpu.id in avoided else -1 for gpu in gpus]
     levels = [
-        np.searchsorted(np.unique(need), left[free], side="right")
+        np.searchsorted(np.unique(need), left[some], side="right")
         for need, left in _scarcities(seats, classes)
     ]
-    bound = seats.most_slowdown[free]
-    key = np.column_stack([seats.load[free], seats.kind[free], alone, bound, *levels])
-    return columns.groups(key)[1]
+    bound = seats.most_slowdown[some]
+    return [seats.load[some], seats.kind[some], np.array(alone, np.int64), bound, *levels]
 
 
 def _only(
-    seats: Seats, demand: Demand, row_of: Ints, field: Field, class_of: Mapping[UUID, int]
+    seats: Seats, row_of: Ints, own: Ints, open_: Bools, class_of: Mapping[UUID, int]
 ) -> dict[int, int]:
     """Closed GPUs are for who runs there, and those that are kept for a job for that one."""
-    first, waiting = len(field.free), len(field.waiting)
-    only = {
-        int(row_of[first + at]): int(demand.job_class[waiting + at])
-        for at, guest in enumerate(field.guests[: field.moving])
-        if not guest.open
-    }
+    only = {row: int(own[row]) for row in np.flatnonzero(~open_).tolist()}
     kept = [(at, gpu.held_for) for at, gpu in enumerate(seats.gpus) if gpu.held_for is not None]
     only |= {int(row_of[at]): class_of[job] for at, job in kept if job in class_of}
     only.pop(-1, None)
@@ -400,10 +436,10 @@ def _avoided(rows: Rows, row: Ints, job_class: Ints) -> Bools:
 
 
 def _scores(
-    seats: Seats, demand: Demand, rows: Rows, predictor: Predictor, memory: Memory
+    seats: Seats, demand: Demand, matched: Ints, predictor: Predictor, memory: Memory
 ) -> Scored:
     """By load, -1 for loads that are not matched, and class."""
-    loads = np.unique(seats.load[rows.first])
+    loads = np.unique(seats.load[matched])
     profiles, profile = np.unique(demand.classes.profile, return_inverse=True)
     found = memory.scores(predictor, seats.online.take(loads), demand.profiles.take(profiles))
     row = np.full(len(seats.online.key), -1, np.int64)
@@ -526,10 +562,10 @@ def _as_scored(
     throughput[at], slowdown[at] = scores.throughput[where], scores.slowdown[where]
 
 
-def _let_stay(worth: Worths, rows: Rows, guests: Guests, demand: Demand) -> None:
-    """The pair of a running job and its GPU: whatever stands between them now, it runs there."""
-    row = np.flatnonzero(rows.guest >= 0)
-    at = rows.guest[row]
-    own = demand.job_class[guests.job[at]]
+def _let_stay(worth: Worths, rows: Rows, guests: Guests, free: int) -> None:
+    """The pair of a running job and its GPU: whatever stands between them now, it runs there.
+    `free` seats come before those of running jobs."""
+    row = np.flatnonzero(rows.own >= 0)
+    at, own = rows.first[row] - free, rows.own[row]
     staying = np.maximum(guests.worth[at] + guests.staying[at], 1)
     worth[row, own] = np.maximum(worth[row, own], staying)

@@ -98,9 +98,7 @@ class WhyNot:
     @cached_property
     def _open(self) -> Ints:
         """Rows that take new work, or would if nobody ran there."""
-        field = self.problem.field
-        open_ = [at < 0 or field.guests[at].open for at in self.rows.guest.tolist()]
-        return np.flatnonzero(np.array(open_, bool))
+        return np.flatnonzero(self.rows.open)
 
     def _none_open(self, job: JobFacts) -> str:
         """When it may only use GPUs that are closed: which, and why they are."""
@@ -168,7 +166,7 @@ class WhyNot:
 
     def _priority(self, rows: Ints, number: int) -> int | None:
         """The lowest that would outbid somebody, by the prices of the GPUs that are free."""
-        free = rows[self.rows.guest[rows] < 0]
+        free = rows[self.rows.own[rows] < 0]
         if not len(free):
             return None
         speed = self.problem.throughput(free, np.array([number])).astype(np.float64)

@@ -45,6 +45,8 @@ RULES: Final = Rules(
     move_min_gain=0.1,
     restart_s=60.0,
 )
+# Work that a job does before it saves it.
+SAVED_EVERY_S: Final = 300.0
 # Of a GPU's own load, relative to its service's.
 NOISE: Final = 0.08
 Numbers = NDArray[np.float64]
@@ -111,14 +113,16 @@ class Cluster:
         """The load of some GPUs is another, some jobs are done and as many are submitted.
 
         A job of which nothing changes is the same object in the next round, also when it runs by
-        then: so it is where the database is read (`reading._same`). GPUs and what runs are objects
-        of their own round there; here they may be the same, and no round makes use of that.
+        then: so it is where the database is read (`reading._same`). What runs has done the work of
+        a round more, and is told anew.
         """
         for gpu in self.rng.choice(len(self.gpus), int(gpus * len(self.gpus)), replace=False):
             self.gpus[gpu] = self._gpu(int(gpu))
         count = int(jobs * (len(self.running) + len(self.waiting)))
         done = set(self.rng.choice(len(self.running), min(count, len(self.running)), replace=False))
-        self.running = [one for index, one in enumerate(self.running) if index not in done]
+        self.running = [
+            self._further(one) for index, one in enumerate(self.running) if index not in done
+        ]
         self.waiting += self._jobs(_few_have_most(self.rng, count, len(self.kinds)))
 
     # --- one by one -------------------------------------------------------------------------
@@ -153,6 +157,16 @@ class Cluster:
             tier=2,
             service=f"service-{service}",
             simulated=True,
+        )
+
+    def _further(self, one: RunningFacts) -> RunningFacts:
+        """A round later at half of its speed alone; what it has done is saved now and then."""
+        work_s = 0.5 * ROUND_S
+        unsaved_s = one.unsaved_work_s + work_s
+        return replace(
+            one,
+            left_work_s=max(0.0, one.left_work_s - work_s),
+            unsaved_work_s=unsaved_s if unsaved_s < SAVED_EVERY_S else 0.0,
         )
 
     def _jobs(self, kinds: NDArray[np.int64]) -> list[JobFacts]:

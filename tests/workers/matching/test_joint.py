@@ -229,6 +229,17 @@ def test_a_job_whose_move_was_trimmed_says_so():
     assert "no restart is left" in kept.why
 
 
+def test_of_running_jobs_that_are_alike_the_one_that_would_lose_least_moves():
+    gpus = [*(a_gpu(n, BUSY) for n in (1, 2, 3)), a_gpu(4)]
+    running = tuple(
+        a_guest(a_job(50 + gpu.id, HUNGRY), gpu, unsaved_work_s=unsaved)
+        for gpu, unsaved in zip(gpus, (300.0, 10.0, 200.0), strict=False)
+    )
+    snapshot = a_snapshot(gpus, running=running, restarts_left={"web": 3})
+    assert sorted(matched(snapshot).problem.rows.count.tolist()) == [1, 3]
+    assert [one.from_gpu_id for one in decide(snapshot).moves] == [2]
+
+
 def test_a_move_that_waits_for_open_ones_does_not_blame_the_hour():
     gpus = [*(a_gpu(n, BUSY) for n in (1, 2)), *(a_gpu(n) for n in (3, 4))]
     running = tuple(a_guest(a_job(50 + gpu.id, HUNGRY), gpu) for gpu in gpus[:2])
