@@ -58,6 +58,7 @@ def content_policy(request: HttpRequest) -> str:
         (
             "default-src 'self'",
             f"script-src 'self' 'nonce-{request.csp_nonce}'",  # type: ignore[attr-defined]
+            "worker-src 'self'",  # the live map is painted in one
             f"style-src {styles}",
             "img-src 'self' data:",  # Tabler draws check marks and arrows from data: images
             "connect-src 'self'",  # the live feed too: browsers count its wss:// as the same origin

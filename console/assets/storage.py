@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.staticfiles.storage import ManifestStaticFilesStorage
 
 from console.assets import icons
 
+# Which files, then what is looked for in them and what takes its place: `from "./wire.js"`.
+OUR_IMPORTS: Final = (
+    "js/*.js",
+    ((r"""(?P<matched>\bfrom "(?P<url>\.[^"]+)")""", """from "%(url)s\""""),),
+)
+
 
 class HashedStorage(ManifestStaticFilesStorage):
     """Cuts the icon sprite to the icons in use, then hashes everything.
 
-    The text of JavaScript is left alone: pages carry an import map (see `importmap.py`) that
-    leads every module to its hashed name.
+    Our modules import each other by hashed names: a worker has no import map. Packages' modules
+    and names that are put together (`import(`./${name}.js`)`) are left to the pages' import map
+    (see `importmap.py`).
     """
+
+    patterns = (*ManifestStaticFilesStorage.patterns, OUR_IMPORTS)
+    # A name changes with the names in its file: as many passes as the longest chain of imports.
+    max_post_process_passes = 20
 
     def post_process(
         self, paths: dict[str, Any], dry_run: bool = False, **options: Any

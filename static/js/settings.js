@@ -1,5 +1,5 @@
 // A secret that is shown once, with a button that copies it.
-import { toast } from "./shell.js";
+import { toast } from "./toasts.js";
 
 export function mount(element) {
   const secret = element.querySelector("[data-secret]").textContent.trim();

@@ -32,6 +32,15 @@ def test_every_module_leads_to_its_hashed_file(collected):
     assert (collected / imports["uplot"].removeprefix("/static/")).is_file()
 
 
+def test_modules_import_each_other_by_hashed_names_as_a_worker_must(collected):
+    imported = re.compile(r'\bfrom "(\.[^"]+)"')
+    for name in json.loads(importmap.import_map())["imports"].values():
+        file = collected / name.removeprefix("/static/")
+        for target in imported.findall(file.read_text()) if "/js/" in name else ():
+            assert re.search(r"\.[0-9a-f]{12}\.js$", target), f"{name} imports {target}"
+            assert (file.parent / target).is_file()
+
+
 def test_the_sprite_is_cut(collected):
     assert (collected / hashed(icons.SPRITE)).stat().st_size < 100_000
 
