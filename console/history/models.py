@@ -16,8 +16,10 @@ class Kind(models.IntegerChoices):
 class Block(models.Model):
     """`blocks.pack_*` of one owner from `start` (Unix s) on, in a tier named by its period.
 
-    Two writers of one span write a block each, told apart by `epoch`; readers merge them in its
-    order. What was rolled up has epoch 0, so that doing it twice writes it once.
+    What is new is a block of a minute, with the epoch of its writer; readers merge those of one
+    minute. When their hour is over they become part of its one block, which has epoch 0, as all
+    that is rolled up: doing it twice writes it once. So a block of a minute whose hour is rolled up
+    says that the hour is to be rolled up again.
     """
 
     pk = models.CompositePrimaryKey("kind", "owner", "tier_s", "start", "epoch")
@@ -29,10 +31,23 @@ class Block(models.Model):
     data = models.BinaryField()
 
     class Meta:
-        indexes = [models.Index(fields=["tier_s", "start"], name="block_age")]
+        indexes = [
+            models.Index(fields=["tier_s", "start"], name="block_age"),
+            models.Index(fields=["start"], name="block_fresh", condition=models.Q(epoch__gt=0)),
+        ]
 
     def __str__(self) -> str:
         return f"{Kind(self.kind).label} {self.owner} from {self.start}, {self.tier_s} s"
+
+
+class Writer(models.Model):
+    """One row: whoever writes blocks raises its epoch first, and so waits until all who did before
+    are done."""
+
+    epoch = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"writer {self.epoch}"
 
 
 class TakenBatch(models.Model):

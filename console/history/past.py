@@ -1,36 +1,79 @@
-"""What is known of a span: blocks of a tier, and where it is not rolled up yet, finer ones."""
+"""What is known of a span: blocks of a tier, and where it is not rolled up yet, finer ones.
+
+Each question to the database is one statement, so it sees an hour in small blocks or in a large
+one, never in both or neither.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterator
+from typing import Final
 
-from django.db.models import Min
+from django.db.models import Min, Q, QuerySet
 
 from console.history import blocks, rolling
 from console.history.blocks import Raw, Rolled
 from console.history.models import Block, Kind, RolledUp
-from console.history.tiers import FINER, RAW, TEN, Tier
+from console.history.tiers import FINER, RAW, TEN, Tier, fresh_start
+
+# Of a node each block has all that its writer knew; to a pool each adds samples of other GPUs or
+# other seconds.
+_JOIN: Final = {
+    Kind.NODE: rolling.better,
+    Kind.POOL: rolling.added,
+    Kind.SERVICE: rolling.added,
+}
 
 
 def read(
-    kind: Kind, owner: int, tier: Tier, start: int, end: int, members: Sequence[int] | None = None
+    kind: Kind, owner: int, tier: Tier, start: int, end: int, members: Collection[int] | None = None
 ) -> Rolled | None:
     """Points of `tier` from `start` to before `end`, both multiples of its period; None: nothing.
 
     Only the GPUs `members` of a node, if given.
     """
-    parts = _blocks(kind, owner, tier, start, end, members)
+    rolled_until = until(tier)  # first: what is rolled up meanwhile is read twice, not never
+    if kind is Kind.NODE and tier is RAW:
+        seconds = raw(owner, start, end, members)
+        return None if seconds is None else rolling.as_rolled(seconds)
+    count = (end - start) // tier.period_s
+    parts = [
+        (begins, block)
+        for begins, block in _blocks(kind, owner, tier, start, end, members)
+        if isinstance(block, Rolled)
+    ]
+    known = rolling.joined(parts, start, count, tier.period_s, _JOIN[kind]) if parts else None
+    rest = _rest(kind, owner, tier, max(start, rolled_until), end, members)
+    if rest is None:
+        return known
+    both = ([(start, known)] if known else []) + [rest]
+    return rolling.joined(both, start, count, tier.period_s, rolling.better)
+
+
+def raw(owner: int, start: int, end: int, members: Collection[int] | None = None) -> Raw | None:
+    """The seconds of a node; None: nothing."""
+    parts = [
+        (begins, block)
+        for begins, block in _blocks(Kind.NODE, owner, RAW, start, end, members)
+        if isinstance(block, Raw)
+    ]
+    return rolling.joined_raw(parts, start, end - start) if parts else None
+
+
+def _rest(
+    kind: Kind, owner: int, tier: Tier, start: int, end: int, members: Collection[int] | None
+) -> tuple[int, Rolled] | None:
+    """From finer tiers, and from where on."""
     finest = RAW if kind is Kind.NODE else TEN
-    if tier.period_s > finest.period_s:
-        begins = _begins(kind, owner, tier, max(start, until(tier)))
-        if begins is not None and begins < end:
-            rest = read(kind, owner, FINER[tier], begins, end, members)
-            if rest is not None:
-                parts[begins] = rolling.together(rest, tier.period_s // FINER[tier].period_s)
-    if not parts:
+    if tier.period_s <= finest.period_s:
         return None
-    return rolling.spread(parts, start, (end - start) // tier.period_s, tier.period_s)
+    begins = _begins(kind, owner, tier, start)
+    if begins is None or begins >= end:
+        return None
+    found = read(kind, owner, FINER[tier], begins, end, members)
+    if found is None:
+        return None
+    return begins, rolling.together(found, tier.period_s // FINER[tier].period_s)
 
 
 def _begins(kind: Kind, owner: int, tier: Tier, start: int) -> int | None:
@@ -41,26 +84,25 @@ def _begins(kind: Kind, owner: int, tier: Tier, start: int) -> int | None:
 
 
 def _blocks(
-    kind: Kind, owner: int, tier: Tier, start: int, end: int, members: Sequence[int] | None
-) -> dict[int, Rolled]:
+    kind: Kind, owner: int, tier: Tier, start: int, end: int, members: Collection[int] | None
+) -> Iterator[tuple[int, Raw | Rolled]]:
+    """With the moment at which each begins, in the order of their writing."""
+    whole = Q(epoch=0, start__gte=tier.start(start))
     found = Block.objects.filter(
-        kind=kind, owner=owner, tier_s=tier.period_s, start__gte=tier.start(start), start__lt=end
-    )
-    rows = found.order_by("start", "epoch").values_list("start", "data")
-    return {
-        begins: _one([bytes(data) for _, data in same], members)
-        for begins, same in groupby(rows, key=lambda row: int(row[0]))
-    }
+        whole | Q(epoch__gt=0, start__gte=fresh_start(start)),
+        kind=kind, owner=owner, tier_s=tier.period_s, start__lt=end,
+    )  # fmt: skip
+    for begins, data in found.order_by("start", "epoch").values_list("start", "data"):
+        yield int(begins), blocks.unpack(bytes(data), members)
 
 
-def _one(data: Sequence[bytes], members: Sequence[int] | None) -> Rolled:
-    found = [blocks.unpack(one) for one in data]
-    raw = [block for block in found if isinstance(block, Raw)]
-    rolled = [block for block in found if isinstance(block, Rolled)]
-    if raw:
-        rolled.append(rolling.as_rolled(rolling.merged_raw(raw)))
-    whole = rolling.merged(rolled)
-    return whole if members is None else rolling.only(whole, members)
+def fresh(kind: Kind, owners: Collection[int], start: int, end: int) -> QuerySet[Block]:
+    """Blocks of a minute, of what these owners have first."""
+    tier = RAW if kind is Kind.NODE else TEN
+    return Block.objects.filter(
+        kind=kind, owner__in=owners, tier_s=tier.period_s, epoch__gt=0,
+        start__gte=start, start__lt=end,
+    )  # fmt: skip
 
 
 def until(tier: Tier) -> int:

@@ -5,8 +5,8 @@ A period is rolled up from what there is of it and says of how much that was: a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,19 +38,21 @@ def raw_block(rows: Rows, start: int, seconds: int) -> Raw:
     return Raw(tuple(gpus.tolist()), last, worst)
 
 
-def merged_raw(blocks: Sequence[Raw]) -> Raw:
-    """Of one span: what a later block knows counts, what it does not know stays."""
-    if len(blocks) == 1:
-        return blocks[0]
-    gpus = sorted({gpu for block in blocks for gpu in block.gpus})
-    seconds = blocks[0].last.shape[2]
+def joined_raw(parts: Sequence[tuple[int, Raw]], start: int, seconds: int) -> Raw:
+    """Blocks that begin at the moments named, as one from `start` on: what a later one knows
+    counts, what it does not know stays."""
+    gpus = sorted({gpu for _, block in parts for gpu in block.gpus})
     last = np.full((len(NAMES), len(gpus), seconds), MISSING, np.int16)
     worst = np.full((WORST, len(gpus), seconds), MISSING, np.int16)
-    for block in blocks:
-        at = np.searchsorted(gpus, block.gpus)
-        known = (block.last != MISSING).any(axis=0)
-        last[:, at] = np.where(known, block.last, last[:, at])
-        worst[:, at] = np.where(known, block.worst, worst[:, at])
+    for begins, block in parts:
+        here, skip = max(0, begins - start), max(0, start - begins)
+        until = min(seconds, begins - start + block.last.shape[2])
+        if until <= here or not block.gpus:
+            continue
+        at, of = np.searchsorted(gpus, block.gpus), slice(skip, skip + until - here)
+        known = (block.last[:, :, of] != MISSING).any(axis=0)
+        for into, one in ((last, block.last), (worst, block.worst)):
+            into[:, at, here:until] = np.where(known, one[:, :, of], into[:, at, here:until])
     return Raw(tuple(gpus), last, worst)
 
 
@@ -124,31 +126,61 @@ def _most(codes: Codes, axis: int) -> Codes:
     return most
 
 
-def merged(blocks: Sequence[Rolled]) -> Rolled:
-    """Of one span and tier. Where two know of a period, the one that knows more of it counts."""
-    if len(blocks) == 1:
-        return blocks[0]
-    whole = _unknown(blocks, blocks[0].mean.shape[2])
-    for block in blocks:
-        at = np.searchsorted(whole.members, block.members)
-        better = block.count > whole.count[at]
-        for into, of in _planes(whole, block):
-            into[..., at, :] = np.where(better, of, into[..., at, :])
-    return whole
+Join: TypeAlias = Callable[[Rolled, Rolled], Rolled]
 
 
-def spread(parts: Mapping[int, Rolled], start: int, periods: int, period_s: int) -> Rolled:
-    """Blocks that begin at the moments named, side by side in a span of `periods`."""
-    whole = _unknown(parts.values(), periods)
-    for begins, block in parts.items():
-        at, first = np.searchsorted(whole.members, block.members), (begins - start) // period_s
-        here, skip = max(0, first), max(0, -first)
-        until = min(periods, first + block.mean.shape[2])
-        if until <= here:
+def joined(
+    parts: Sequence[tuple[int, Rolled]], start: int, periods: int, period_s: int, join: Join
+) -> Rolled:
+    """Blocks of one tier that begin at the moments named, in a span of `periods`. Of what two of
+    them know something `join` makes one."""
+    whole = _unknown([block for _, block in parts], periods)
+    for begins, block in parts:
+        first = (begins - start) // period_s
+        here, until = max(0, first), min(periods, first + block.count.shape[1])
+        if until <= here or not block.members:
             continue
-        for into, of in _planes(whole, block):
-            into[..., at, here:until] = of[..., skip : skip + until - here]
+        at = np.searchsorted(whole.members, block.members)
+        new = _cut(block, slice(None), slice(here - first, until - first))
+        if whole.count[at, here:until].any():
+            new = join(_cut(whole, at, slice(here, until)), new)
+        for into, of in _planes(whole, new):
+            into[..., at, here:until] = of
     return whole
+
+
+def _cut(block: Rolled, which: Any, span: slice) -> Rolled:
+    planes = (block.mean, block.low, block.high)
+    mean, low, high = (one[:, which, span] for one in planes)
+    return Rolled(block.members, mean, low, high, block.count[which, span])
+
+
+def better(one: Rolled, other: Rolled) -> Rolled:
+    """Of two that know of the same samples the one that knows of more of them counts."""
+    more = other.count > one.count
+    return Rolled(
+        one.members,
+        np.where(more, other.mean, one.mean),
+        np.where(more, other.low, one.low),
+        np.where(more, other.high, one.high),
+        np.where(more, other.count, one.count),
+    )
+
+
+def added(one: Rolled, other: Rolled) -> Rolled:
+    """Of two that know of different samples both count."""
+    mean, low, high = (
+        np.stack(pair, axis=-1)
+        for pair in ((one.mean, other.mean), (one.low, other.low), (one.high, other.high))
+    )
+    count = np.stack((one.count, other.count), axis=-1)
+    return Rolled(
+        one.members,
+        _means(mean, count, high),
+        _least(low, axis=-1),
+        _most(high, axis=-1),
+        count.sum(axis=-1, dtype=np.uint32),
+    )
 
 
 def _unknown(blocks: Iterable[Rolled], periods: int) -> Rolled:
@@ -178,11 +210,3 @@ def beside(blocks: Sequence[Rolled]) -> Rolled:
         np.concatenate([block.high for block in blocks], axis=1),
         np.concatenate([block.count for block in blocks]),
     )
-
-
-def only(block: Rolled, members: Sequence[int]) -> Rolled:
-    """Those of `members` that it has."""
-    which = [at for at, member in enumerate(block.members) if member in members]
-    here = tuple(block.members[at] for at in which)
-    mean, low, high = block.mean[:, which], block.low[:, which], block.high[:, which]
-    return Rolled(here, mean, low, high, block.count[which])

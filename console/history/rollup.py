@@ -1,24 +1,27 @@
 """Blocks of coarser tiers, made of those of finer ones when their span is over; and what is too old
-goes. Called by one worker at a time, for a few seconds at each call: where it stopped is a row.
+goes. A worker does it for a few seconds at each call: where it stopped is a row.
+
+When an hour is rolled up its minutes become one block, in the same transaction. So what comes later
+is in minutes again: their hour is rolled up once more, with its day, and then has none left.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from typing import Final
 
-from django.db import transaction
-from django.db.models import Min, QuerySet
+from django.db.models import Min
 
-from console.history import blocks, past, rolling
+from console.history import blocks, past, rolling, writing
+from console.history.blocks import Rolled
 from console.history.models import Block, Kind, RolledUp
-from console.history.tiers import FINER, HOUR_S, ONE, QUARTER, TEN, TIERS, Tier
+from console.history.tiers import FINER, HOUR_S, ONE, QUARTER, RAW, TEN, TIERS, Tier
 from console.inventory.models import Node, Pool
 from console.workloads.models import OnlineService
 
-# What comes late is there by then; what comes later still is written beside it (`services`).
+# What comes late is there by then; what comes later still is `_mend`ed.
 SETTLED_S: Final = 3 * 60
 NODES: Final = 25
 LONGEST_S: Final = 5.0
@@ -33,6 +36,8 @@ def roll(now: datetime, is_behind: Callable[[float], bool]) -> None:
     for tier in (TEN, ONE, QUARTER):
         while time.monotonic() < until and _step(tier, now.timestamp(), is_behind):
             pass
+    while time.monotonic() < until and _mend():
+        pass
 
 
 def _step(tier: Tier, now: float, is_behind: Callable[[float], bool]) -> bool:
@@ -42,14 +47,16 @@ def _step(tier: Tier, now: float, is_behind: Callable[[float], bool]) -> bool:
         return False
     if tier is TEN and is_behind(at.start + tier.block_s):
         return False
-    nodes = Node.objects.filter(pk__gt=at.after_node).order_by("pk").values_list("pk", flat=True)
-    some = list(nodes[:NODES])
-    with transaction.atomic():
-        _roll_nodes(tier, at.start, some)
+    with writing.turn():
+        at.refresh_from_db()
+        nodes = Node.objects.filter(pk__gt=at.after_node).order_by("pk")
+        some = list(nodes.values_list("pk", flat=True)[:NODES])
+        _roll(tier, Kind.NODE, some, at.start)
         if len(some) == NODES:
             at.after_node = some[-1]
         else:
-            _roll_groups(tier, at.start)
+            for kind, of in ((Kind.POOL, Pool), (Kind.SERVICE, OnlineService)):
+                _roll(tier, kind, list(of.objects.values_list("pk", flat=True)), at.start)
             at.start, at.after_node = at.start + tier.block_s, 0
         at.save()
     return True
@@ -76,41 +83,60 @@ def _is_complete(tier: Tier, start: int) -> bool:
     return known.exists()
 
 
-def _roll_nodes(tier: Tier, start: int, nodes: Sequence[int]) -> None:
-    _put(_rolled(Kind.NODE, nodes, tier, start))
+def _mend() -> bool:
+    """A few owners of an hour that got more after it was rolled up; whether there were any."""
+    with writing.turn():
+        late = Block.objects.filter(epoch__gt=0, start__lt=past.until(TEN)).order_by("start")
+        first = late.values_list("kind", "start").first()
+        if first is None:
+            return False
+        kind, hour = Kind(first[0]), TEN.start(first[1])
+        same = late.filter(kind=kind, start__lt=hour + TEN.block_s)
+        some = sorted(set(same.values_list("owner", flat=True)))[:NODES]
+        for tier in (TEN, ONE, QUARTER):
+            if tier.start(hour) < past.until(tier):
+                _roll(tier, kind, some, tier.start(hour))
+    return True
 
 
-def _roll_groups(tier: Tier, start: int) -> None:
-    pools = list(Pool.objects.values_list("pk", flat=True))
-    services = list(OnlineService.objects.values_list("pk", flat=True))
-    _put(_rolled(Kind.POOL, pools, tier, start))
-    _put(_rolled(Kind.SERVICE, services, tier, start))
+def _roll(tier: Tier, kind: Kind, owners: Collection[int], start: int) -> None:
+    """Make what these have of the tier from what they have of the finer one."""
+    _put(_made(tier, kind, owners, start))
+    if tier is TEN:
+        past.fresh(kind, owners, start, start + tier.block_s).delete()
 
 
-def _rolled(kind: Kind, owners: Sequence[int], tier: Tier, start: int) -> Iterator[Block]:
+def _made(tier: Tier, kind: Kind, owners: Collection[int], start: int) -> Iterator[Block]:
+    end = start + tier.block_s
     for owner in owners:
-        end = start + tier.block_s
-        if kind is not Kind.NODE and tier is TEN:  # its minutes are of this very tier
-            found = past.read(kind, owner, tier, start, end)
-            _minutes(kind, owner, start).delete()
+        if tier is not TEN:
+            found = past.read(kind, owner, FINER[tier], start, end)
+            yield from _rolled(tier, kind, owner, start, found, FINER[tier])
+        elif kind is Kind.NODE:
+            yield from _hour_of_node(owner, start)
         else:
-            finer = past.read(kind, owner, FINER[tier], start, end)
-            factor = tier.period_s // FINER[tier].period_s
-            found = None if finer is None else rolling.together(finer, factor)
-        if found is not None:
-            yield Block(
-                kind=kind,
-                owner=owner,
-                tier_s=tier.period_s,
-                start=start,
-                epoch=0,
-                data=blocks.pack_rolled(found),
-            )
+            found = past.read(kind, owner, TEN, start, end)
+            yield from _rolled(tier, kind, owner, start, found, TEN)
 
 
-def _minutes(kind: Kind, owner: int, start: int) -> QuerySet[Block]:
-    within = Block.objects.filter(kind=kind, owner=owner, tier_s=TEN.period_s)
-    return within.filter(start__gte=start, start__lt=start + TEN.block_s, epoch__gt=0)
+def _hour_of_node(node: int, start: int) -> Iterator[Block]:
+    """Its seconds as one block, and rolled up."""
+    raw = past.raw(node, start, start + HOUR_S)
+    if raw is not None:
+        yield _block(RAW, Kind.NODE, node, start, blocks.pack_hour(raw))
+        yield from _rolled(TEN, Kind.NODE, node, start, rolling.as_rolled(raw), RAW)
+
+
+def _rolled(
+    tier: Tier, kind: Kind, owner: int, start: int, found: Rolled | None, finer: Tier
+) -> Iterator[Block]:
+    if found is not None:
+        points = rolling.together(found, tier.period_s // finer.period_s)
+        yield _block(tier, kind, owner, start, blocks.pack_rolled(points))
+
+
+def _block(tier: Tier, kind: Kind, owner: int, start: int, data: bytes) -> Block:
+    return Block(kind=kind, owner=owner, tier_s=tier.period_s, start=start, epoch=0, data=data)
 
 
 def _put(made: Iterator[Block]) -> None:
@@ -122,17 +148,6 @@ def _put(made: Iterator[Block]) -> None:
         unique_fields=["kind", "owner", "tier_s", "start", "epoch"],
         update_fields=["data"],
     )
-
-
-def again(node: int, spans: set[int]) -> None:
-    """Roll up once more what of these hours (their starts) is rolled up already."""
-    for hour in sorted(spans):
-        for tier in (TEN, ONE):
-            if hour < past.until(tier):
-                _roll_nodes(tier, hour, [node])
-    for day in sorted({QUARTER.start(hour) for hour in spans}):
-        if day < past.until(QUARTER):
-            _roll_nodes(QUARTER, day, [node])
 
 
 def forget(now: datetime) -> int:

@@ -1,4 +1,4 @@
-"""What a node recorded while nobody heard it, written beside what was there."""
+"""What a node recorded while nobody heard it, added to what is there."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from django.db import transaction
 
 from agents.wire import samples
 from agents.wire.messages import PackedTelemetry, Samples
-from console.history import outgoing, rollup, writing
-from console.history.rows import Rows
-from console.history.tiers import TEN
+from console.history import outgoing, rows, writing
 from console.inventory.models import Gpu
 from console.telemetry import plausible
 from console.telemetry.plausible import STRANGER, Arrival
@@ -31,12 +28,9 @@ def backfill(node_id: int, blocks: Sequence[Samples], now: float) -> int:
     if not arrivals:
         return 0
     sampled, _ = plausible.sift(arrivals)
-    found = [
-        outgoing.encoded(one.rows.astype(np.uint32), *one[1:]) for one in sampled if len(one.rows)
-    ]
-    for one in found:
-        _write(node_id, one)
-    return sum(len(one.gpu) for one in found)
+    found = [outgoing.encoded(one.rows.astype(np.uint32), *one[1:]) for one in sampled]
+    with writing.turn() as epoch:
+        return writing.store(rows.joined(found), epoch, node_id)
 
 
 def _arrivals(blocks: Sequence[Samples], ids: Mapping[int, int], now: float) -> Iterator[Arrival]:
@@ -49,12 +43,3 @@ def _arrivals(blocks: Sequence[Samples], ids: Mapping[int, int], now: float) -> 
                 rows = np.frombuffer(one.rows, "<f4").astype("<f8").tobytes()
                 told = PackedTelemetry(one.number, one.at, one.fields, one.signals, rows)
                 yield Arrival(told, row_of, one.at)
-
-
-def _write(node_id: int, found: Rows) -> None:
-    """Its epoch is its first second: the same again is the same block, and of two that know a
-    second what came live, whose epoch is later, counts."""
-    hours = {TEN.start(second) for second in np.unique(found.second).tolist()}
-    with transaction.atomic():
-        writing.store_node(node_id, found, int(found.second.min()))
-        rollup.again(node_id, hours)

@@ -1,13 +1,16 @@
-"""Batches in Redis become blocks in the database. Called by one worker at a time.
+"""Batches in Redis become blocks in the database.
 
 A minute is written once all its batches are there. What was written is noted in the same
-transaction, and only then taken from Redis: whoever dies in between writes nothing twice.
+transaction, and only then taken from Redis: whoever dies in between writes nothing twice. There is
+one writer at a time, and it leaves out what is known already: so no second is ever in two blocks,
+and what pools and services are told of it they are told once.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
@@ -15,13 +18,15 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 from django.db import transaction
+from django.db.models import F, Q
 
 from console import live_state
-from console.history import blocks, outgoing, rolling, rows
+from console.history import blocks, outgoing, past, rolling, rows
 from console.history.blocks import Raw, Rolled
-from console.history.models import Block, Kind, TakenBatch
+from console.history.kept import MISSING
+from console.history.models import Block, Kind, TakenBatch, Writer
 from console.history.rows import Rows
-from console.history.tiers import MINUTE_S, RAW, TEN
+from console.history.tiers import FRESH_S, MINUTE_S, RAW, TEN
 from console.inventory.models import Gpu
 from console.workloads.models import OnlineInstance
 
@@ -35,16 +40,17 @@ MOST_MINUTES: Final = 3
 TOGETHER: Final = 100
 _INSERT: Final = 500
 _REMEMBERED: Final = timedelta(hours=1)
+_ONLY: Final = 1
 
 
 def write(now: datetime) -> int:
     """How many batches were written. Raises redis.RedisError."""
     written = 0
-    for number in range(MOST_MINUTES):
+    for _ in range(MOST_MINUTES):
         names = _complete(now.timestamp())
         if not names:
             break
-        written += _write(names, now, epoch_of(now) + number)
+        written += _write(names, now)
     TakenBatch.objects.filter(taken_at__lt=now - _REMEMBERED).delete()
     return written
 
@@ -67,25 +73,23 @@ def is_behind(until: float) -> bool:
     return bool(live_state.client().zcount(outgoing.index(), 0, until + outgoing.BATCH_S))
 
 
-def _write(names: Sequence[str], now: datetime, epoch: int) -> int:
+def _write(names: Sequence[str], now: datetime) -> int:
     client = live_state.client()
-    known = set(TakenBatch.objects.filter(name__in=names).values_list("name", flat=True))
-    fresh = [name for name in names if name not in known]
-    found = _unpacked(
-        fresh, cast("list[bytes | None]", client.mget(map(outgoing.key, fresh))) if fresh else []
-    )
-    with transaction.atomic():
+    batches = cast("list[bytes | None]", client.mget(map(outgoing.key, names)))
+    with turn() as epoch:
+        known = set(TakenBatch.objects.filter(name__in=names).values_list("name", flat=True))
+        fresh = {name: data for name, data in zip(names, batches, strict=True) if name not in known}
         TakenBatch.objects.bulk_create([TakenBatch(name=name, taken_at=now) for name in fresh])
-        if found:
+        if found := _unpacked(fresh):
             store(rows.joined(found), epoch)
     client.delete(*map(outgoing.key, names))
     client.zrem(outgoing.index(), *names)
     return len(fresh)
 
 
-def _unpacked(names: Sequence[str], batches: Sequence[bytes | None]) -> list[Rows]:
+def _unpacked(batches: Mapping[str, bytes | None]) -> list[Rows]:
     found = []
-    for name, data in zip(names, batches, strict=True):
+    for name, data in batches.items():
         if data is None:
             log.warning("history: batch %s was in Redis for too long and is lost", name)
             continue
@@ -96,36 +100,60 @@ def _unpacked(names: Sequence[str], batches: Sequence[bytes | None]) -> list[Row
     return found
 
 
-def epoch_of(now: datetime) -> int:
-    """Microseconds: no two writers of the same span ever share one."""
-    return int(now.timestamp() * 1_000_000)
+@contextmanager
+def turn() -> Iterator[int]:
+    """A transaction in which nobody else writes blocks, and the epoch of what is written in it."""
+    with transaction.atomic():
+        while not Writer.objects.filter(pk=_ONLY).update(epoch=F("epoch") + 1):
+            Writer.objects.bulk_create([Writer(pk=_ONLY)], ignore_conflicts=True)
+        yield Writer.objects.values_list("epoch", flat=True).get(pk=_ONLY)
 
 
-def store(found: Rows, epoch: int) -> None:
-    """Write blocks of all of these samples; of GPUs that are not known none."""
-    places = Places.load()
+def store(found: Rows, epoch: int, node: int | None = None) -> int:
+    """Write blocks of these samples, in a `turn`; of GPUs that are not known none, and of seconds
+    that are known already nothing. How many were written. `node`: all are of this one."""
+    places, written = Places.load(node), 0
     found = places.known(found)
     minutes = found.second // MINUTE_S * MINUTE_S
     for minute in np.unique(minutes).tolist():
-        _store_minute(found.take(minutes == minute), minute, epoch, places)
+        new = _unknown(found.take(minutes == minute), minute, places)
+        _store_minute(new, minute, epoch, places)
+        written += len(new.gpu)
+    return written
 
 
-def store_node(node: int, found: Rows, epoch: int) -> None:
-    """Blocks of samples of one node alone; pools and services know nothing of them."""
-    minutes = found.second // MINUTE_S * MINUTE_S
-    for minute in np.unique(minutes).tolist():
-        raw = rolling.raw_block(found.take(minutes == minute), minute, RAW.points)
-        data = blocks.pack_raw(raw)
-        _insert(iter([_block(Kind.NODE, node, RAW.period_s, minute, epoch, data)]))
+def _unknown(found: Rows, minute: int, places: Places) -> Rows:
+    """Without the seconds that some block has."""
+    there = Block.objects.filter(
+        Q(start=minute, epoch__gt=0) | Q(start=RAW.start(minute), epoch=0),
+        kind=Kind.NODE, tier_s=RAW.period_s, owner__in=np.unique(places.node(found.gpu)).tolist(),
+    )  # fmt: skip
+    known = [
+        _seconds(past.raw(owner, minute, minute + FRESH_S))
+        for owner in there.values_list("owner", flat=True).distinct()
+    ]
+    if not known:
+        return found
+    place = found.gpu * FRESH_S + found.second - minute
+    return found.take(~np.isin(place, np.concatenate(known)))
+
+
+def _seconds(raw: Raw | None) -> npt.NDArray[np.int64]:
+    """Which of this minute it has, as one number of GPU and second."""
+    if raw is None:
+        return np.empty(0, np.int64)
+    at, second = np.nonzero((raw.last != MISSING).any(axis=0))
+    return np.array(raw.gpus, np.int64)[at] * FRESH_S + second
 
 
 def _store_minute(found: Rows, minute: int, epoch: int, places: Places) -> None:
     rolled = []
     for part in _parts(found, places.node(found.gpu)):
-        raw = rolling.raw_block(part, minute, RAW.points)
+        raw = rolling.raw_block(part, minute, FRESH_S)
         _insert(_nodes(raw, places, minute, epoch))
         rolled.append(rolling.together(rolling.as_rolled(raw), TEN.period_s))
-    _insert(_groups(rolled, places, minute, epoch))
+    if rolled:
+        _insert(_groups(rolled, places, minute, epoch))
 
 
 def _parts(found: Rows, node: npt.NDArray[np.int64]) -> Iterator[Rows]:
@@ -145,7 +173,7 @@ def _nodes(raw: Raw, places: Places, minute: int, epoch: int) -> Iterator[Block]
 
 
 def _groups(rolled: Sequence[Rolled], places: Places, minute: int, epoch: int) -> Iterator[Block]:
-    """Of this minute alone; with those of its hour they become one block later."""
+    """What these samples add to pools and services."""
     whole = rolling.beside(rolled)
     members = {gpu: at for at, gpu in enumerate(whole.members)}
     for (kind, owner), gpus in places.groups.items():
@@ -160,7 +188,7 @@ def _block(kind: Kind, owner: int, tier_s: int, start: int, epoch: int, data: by
 
 
 def _insert(made: Iterator[Block]) -> None:
-    Block.objects.bulk_create(made, batch_size=_INSERT, ignore_conflicts=True)
+    Block.objects.bulk_create(made, batch_size=_INSERT)
 
 
 @dataclass(frozen=True)
@@ -172,13 +200,16 @@ class Places:
     groups: Mapping[tuple[Kind, int], Sequence[int]]
 
     @classmethod
-    def load(cls) -> Places:
-        """Two queries."""
-        gpus = list(Gpu.objects.order_by("pk").values_list("pk", "node_id", "node__pool_id"))
+    def load(cls, node: int | None = None) -> Places:
+        """Those of this node, or all. Two queries."""
+        here, serving = Gpu.objects.all(), OnlineInstance.objects.all()
+        if node is not None:
+            here, serving = here.filter(node=node), serving.filter(gpu__node=node)
+        gpus = list(here.order_by("pk").values_list("pk", "node_id", "node__pool_id"))
         groups: dict[tuple[Kind, int], list[int]] = {}
         for gpu, _, pool in gpus:
             groups.setdefault((Kind.POOL, pool), []).append(gpu)
-        for gpu, service in OnlineInstance.objects.values_list("gpu_id", "service_id"):
+        for gpu, service in serving.values_list("gpu_id", "service_id"):
             groups.setdefault((Kind.SERVICE, service), []).append(gpu)
         columns = np.array([row[:2] for row in gpus], np.int64).reshape(-1, 2)
         return cls(columns[:, 0], columns[:, 1], groups)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from console import figures
-from console.history.tiers import RAW
+from console.history.tiers import FRESH_S, RAW
 from console.replay.footage import Footage, Gap
 from console.replay.rules_then import Force
 
@@ -57,7 +57,7 @@ def _gap(gap: Gap, silences: Silences) -> str:
 def _why(gap: Gap, silences: Silences) -> str:
     if not silences.has_agent:
         return "the node was imported, and no agent reports it."
-    if silences.now - gap.end < 2 * RAW.block_s:
+    if silences.now - gap.end < 2 * FRESH_S:
         return "the last two minutes are written as they end; look again in a moment."
     if silences.now - gap.start > RAW.kept_s:
         return "single seconds are kept for two days, and no means of then are left."

@@ -31,9 +31,10 @@ GOALS: Final = (
 def measure(gpus: int = 2_000, days: int = 7, asks: int = 60) -> dict[str, float]:
     """`chart_*_ms`: the REST view with its middleware, from the request to the whole body, in its
     own process; p95 of `asks` of GPUs drawn at random, `*_p50_ms` the median. Each asks for all
-    twelve signals. `bytes_per_gpu_second`: the table with its index, when it holds the raw hour
-    alone. `history_writer_core_ratio`: CPU time to write a minute and to roll an hour up, both
-    measured with `gpus`, for 20,000."""
+    twelve signals. `bytes_per_gpu_second`: the table with its indexes, over the hours of raw
+    history that are kept, of which the last is in minutes (`*_fresh`) and the others are not
+    (`*_packed`). `history_writer_core_ratio`: CPU time to write a minute and to roll an hour up,
+    both measured with `gpus`, for 20,000."""
     with scratch_folder() as folder, postgres_server() as database:
         variables = os.environ | {
             "DJANGO_SETTINGS_MODULE": "console.settings",

@@ -2,7 +2,8 @@
 GPUS DAYS ASKS` with the environment of the console. Prints figures as JSON.
 
 One hour of 64 GPUs is made up, second by second, and packed by the product's own code; other nodes
-and hours repeat its blocks under their own names.
+and hours repeat its blocks under their own names. The last hour is in minutes at first, until it is
+rolled up.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ SERVICE_GPUS: Final = 50
 # Nodes whose hour is made up; the others repeat it.
 MADE: Final = 8
 FLEET: Final = 20_000
+# Of those that are kept the last is still in minutes.
+RAW_HOURS: Final = RAW.kept_s // HOUR_S
 FOOTPRINT: Final = {"sm_percent": 30.0, "gpu_util_percent": 60.0, "memory_bytes": 20 << 30}
 # Signals and what else is kept: from, to, how far in a second (one in three is further), and how
 # often at all.
@@ -72,14 +75,16 @@ def main() -> None:
     nodes = fleet(gpus)
     end = int(time.time()) // HOUR_S * HOUR_S
     raw = made_up(MADE * GPUS_A_NODE, HOUR_S)
-    empty = size()
-    copy(raw_hour(nodes, raw, end - HOUR_S))
+    packed, fresh = weighed(nodes, raw, end)
     figures: dict[str, Any] = {
         "history_gpus": gpus,
-        "bytes_per_gpu_second": (size() - empty) / (gpus * HOUR_S),
+        "bytes_per_gpu_second": (packed * (RAW_HOURS - 1) + fresh) / RAW_HOURS,
+        "bytes_per_gpu_second_packed": packed,
+        "bytes_per_gpu_second_fresh": fresh,
         "signals_changing_ratio": float((np.diff(raw.last[: len(SIGNALS)], axis=2) != 0).mean()),
     }
     began = time.monotonic()
+    copy(raw_minutes(nodes, raw, end - HOUR_S))
     copy(rolled_days(owners(nodes), raw, end - days * DAY_S, end - HOUR_S))
     for tier in (TEN, ONE, QUARTER):
         RolledUp.objects.create(tier_s=tier.period_s, start=tier.start(end - HOUR_S))
@@ -152,7 +157,31 @@ def made_up(gpus: int, seconds: int) -> Raw:
 Row = tuple[int, int, int, int, int, bytes]
 
 
+def weighed(
+    nodes: Sequence[tuple[int, tuple[int, ...]]], raw: Raw, end: int
+) -> tuple[float, float]:
+    """Bytes of a GPU-second on disk, with all that PostgreSQL adds: in hours, and in minutes."""
+    sizes = []
+    for made in (raw_hour(nodes, raw, end - 2 * HOUR_S), raw_minutes(nodes, raw, end - HOUR_S)):
+        with connection.cursor() as cursor:
+            cursor.execute("TRUNCATE history_block")
+        empty = size()
+        copy(made)
+        sizes.append((size() - empty) / (len(nodes) * GPUS_A_NODE * HOUR_S))
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE history_block")
+    return sizes[0], sizes[1]
+
+
 def raw_hour(nodes: Sequence[tuple[int, tuple[int, ...]]], raw: Raw, start: int) -> Iterator[Row]:
+    packed = [blocks.pack_hour(part) for part in _of_nodes(raw)]
+    for at, (node, gpus) in enumerate(nodes):
+        yield Kind.NODE, node, RAW.period_s, start, 0, _named(packed[at % MADE], gpus)
+
+
+def raw_minutes(
+    nodes: Sequence[tuple[int, tuple[int, ...]]], raw: Raw, start: int
+) -> Iterator[Row]:
     for minute in range(0, HOUR_S, MINUTE_S):
         packed = [blocks.pack_raw(_minute(part, minute)) for part in _of_nodes(raw)]
         for at, (node, gpus) in enumerate(nodes):
@@ -196,8 +225,8 @@ def rolled_days(
 
 
 def _repeated(hour: Rolled, times: int, period_s: int) -> Rolled:
-    parts = {at * HOUR_S: hour for at in range(times)}
-    return rolling.spread(parts, 0, times * HOUR_S // period_s, period_s)
+    parts = [(at * HOUR_S, hour) for at in range(times)]
+    return rolling.joined(parts, 0, times * HOUR_S // period_s, period_s, rolling.better)
 
 
 def _named(data: bytes, members: tuple[int, ...]) -> bytes:
@@ -243,7 +272,12 @@ def written(nodes: Sequence[tuple[int, tuple[int, ...]]], raw: Raw, start: int) 
                 )
             )
         )
-    return _cpu(lambda: writing.store(rows.joined([rows.unpack(one) for one in batches]), 1))
+
+    def store() -> None:
+        with writing.turn() as epoch:
+            writing.store(rows.joined([rows.unpack(one) for one in batches]), epoch)
+
+    return _cpu(store)
 
 
 def rolled_up(end: int) -> float:

@@ -12,11 +12,12 @@ from agents.wire.messages import GpuSample, Samples, Telemetry
 from agents.wire.names import SIGNALS
 from console.history import ranges, rollup, services, writing
 from console.history.models import Block
-from console.history.tiers import HOUR_S
+from console.history.tiers import DAY_S, HOUR_S
 from console.inventory.models import Gpu
 from tests.console.history import cast
 from tests.console.history.cast import DAY
 from tests.console.inventory.cast import a_node
+from tests.console.workloads.cast import a_service
 
 pytestmark = pytest.mark.django_db
 
@@ -28,6 +29,16 @@ def recorded(start: int, seconds: int, activity: float = 70.0) -> Samples:
         for number in range(seconds)
     ]
     return samples.block([samples.second(packed.pack(one)) for one in told])
+
+
+def rolled_up(now: float) -> None:
+    for _ in range(40):
+        rollup.roll(datetime.fromtimestamp(now, UTC), lambda until: False)
+
+
+def pool_samples(node, seconds: int) -> int:
+    chart = ranges.chart(ranges.Pool(node.pool_id), ["sm_activity"], DAY, DAY + seconds, now=DAY)
+    return sum(chart.samples)
 
 
 @pytest.fixture
@@ -47,26 +58,34 @@ def test_a_gap_is_filled_and_what_came_live_stays(node):
     gpu = Gpu.objects.get(node=node).pk
     writing.store(cast.samples([gpu], DAY, 60, sm_activity=50.0), 1_764_460_900_000)
     blocks = [recorded(DAY + 50, 30)]
-    assert services.backfill(node.pk, blocks, DAY + 200) == 30
+    assert services.backfill(node.pk, blocks, DAY + 200) == 20
     assert activity(node, 80) == [50.0] * 60 + [70.0] * 20
 
 
 def test_the_same_again_changes_nothing(node):
-    for _ in range(2):
-        services.backfill(node.pk, [recorded(DAY, 30)], DAY + 200)
-    assert Block.objects.count() == 1
+    told = [services.backfill(node.pk, [recorded(DAY, 30)], DAY + 200) for _ in range(2)]
+    assert told == [30, 0]
     assert activity(node, 30) == [70.0] * 30
+    assert pool_samples(node, 30) == 30
 
 
 def test_hours_that_are_rolled_up_already_learn_of_it(node):
-    gpu = Gpu.objects.get(node=node).pk
-    writing.store(cast.samples([gpu], DAY, 60, sm_activity=50.0), 1_764_460_900_000)
-    for _ in range(10):
-        now = datetime.fromtimestamp(DAY + HOUR_S + 600, UTC)
-        rollup.roll(now, lambda until: False)
-    services.backfill(node.pk, [recorded(DAY + 120, 60)], DAY + HOUR_S + 600)
-    minutes = activity(node, HOUR_S, 60)
-    assert minutes[:4] == [50.0, None, 70.0, None]
+    """Minutes, hours and days of the node, its pool and its services; and each once."""
+    gpu = Gpu.objects.get(node=node)
+    service = a_service(gpu)
+    writing.store(cast.samples([gpu.pk], DAY, 60, sm_activity=50.0), 1_764_460_900_000)
+    rolled_up(DAY + DAY_S + 900)
+    blocks = [recorded(DAY + 120, 60), recorded(DAY + HOUR_S - 30, 60)]
+    for _ in range(3):
+        services.backfill(node.pk, blocks, DAY + HOUR_S + 600)
+        rolled_up(DAY + DAY_S + 900)
+    assert activity(node, HOUR_S, 60)[:4] == [50.0, None, 70.0, None]
+    for scope in (ranges.Gpu(gpu.pk), ranges.Pool(node.pool_id), ranges.Service(service.pk)):
+        for points, period_s in ((720, 10), (120, 60), (8, 900)):
+            chart = ranges.chart(scope, ["sm_activity"], DAY, DAY + 2 * HOUR_S, points, DAY + DAY_S)
+            assert (chart.period_s, sum(chart.samples)) == (period_s, 180)
+            assert max(filter(None, chart.series["sm_activity"].high)) == 70.0
+    assert not Block.objects.filter(epoch__gt=0).exists()
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,17 @@ def test_a_raw_block_comes_back_exactly(last, worst):
     assert (block.worst == worst[: kept.WORST]).all()
 
 
+@given(codes, codes, st.sets(st.sampled_from([4, 7, 9])))
+def test_of_an_hour_only_those_that_are_asked_for_come_back(last, worst, wanted):
+    packed = blocks.pack_hour(blocks.Raw((4, 7, 9), last, worst[: kept.WORST]))
+    block = blocks.unpack(packed, wanted)
+    which = [at for at, gpu in enumerate((4, 7, 9)) if gpu in wanted]
+    assert isinstance(block, blocks.Raw)
+    assert block.gpus == tuple(sorted(wanted))
+    assert (block.last == last[:, which]).all()
+    assert (block.worst == worst[: kept.WORST, which]).all()
+
+
 @given(codes, codes, codes)
 def test_a_rolled_block_comes_back_exactly(mean, low, high):
     count = np.arange(180, dtype=np.uint32).reshape(3, 60)

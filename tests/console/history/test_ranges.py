@@ -84,8 +84,11 @@ def test_a_rolled_up_hour_says_what_its_seconds_said(gpus):
     writing.store(samples(gpus, DAY + 120, HOUR_S - 240, seed=3), 1)
     scopes = [ranges.Gpu(gpus[0]), ranges.Pool(a_pool("web").pk), ranges.Service(service.pk)]
     before = [chart(scope, DAY, HOUR_S) for scope in scopes]
+    seconds = ranges.samples(gpus[1], DAY + 60, DAY + 900, now=DAY + 900)
     rolled_up(DAY + HOUR_S + 600)
-    assert not Block.objects.filter(kind=Kind.POOL, epoch__gt=0).exists()
+    assert not Block.objects.filter(epoch__gt=0).exists()
+    assert Block.objects.filter(kind=Kind.NODE, tier_s=1).count() == 2
+    assert ranges.samples(gpus[1], DAY + 60, DAY + 900, now=DAY + 900) == seconds
     after = [chart(scope, DAY, HOUR_S) for scope in scopes]
     assert before == after
     assert after[0].tier == "10 s"
