@@ -1,4 +1,4 @@
-"""What the page of a GPU tells of the online load ahead: a sentence, a table, a chart."""
+"""What pages tell of the online load ahead of a GPU or service: a sentence, a table, a chart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from console import figures
 from console.forecasts import gathering, history, outlook
 from console.forecasts.outlook import Outlook
 from console.forecasts.packing import unpacked
-from console.forecasts.series import AHEAD, BIN_S, HORIZONS, HOUR_S, KINDS
+from console.forecasts.series import AHEAD, BIN_S, HORIZONS, HOUR_S, KINDS, Floats
 
 # Bins of the chart: six hours of the world clock.
 BEFORE: Final = 6 * HOUR_S // BIN_S
@@ -91,14 +91,26 @@ class Ahead:
 def load(gpu_id: int, now: datetime) -> Ahead:
     """One query, and one read of Redis; without Redis nothing is foretold."""
     end = gathering.bin_number(now.timestamp())
-    steps = history.of_gpu(gpu_id, end - BEFORE, end)
-    ends = [gathering.ended_at(number) for number in range(end - BEFORE, end)]
-    width_s = BIN_S / settings.WORLD_CLOCK
-    bins = [
-        Measured(datetime.fromtimestamp(at - width_s / 2, UTC), None if value != value else value)
-        for at, value in zip(ends, unpacked(steps).tolist(), strict=True)
+    percent = unpacked(history.of_gpu(gpu_id, end - BEFORE, end))
+    return Ahead(outlook.of(gpu_id), measured(percent, end), bin_width_s())
+
+
+def measured(percent: Floats, end: int) -> list[Measured]:
+    """The bins before `end`, each at its middle."""
+    ends = [gathering.ended_at(end - back) for back in range(len(percent), 0, -1)]
+    return [
+        Measured(datetime.fromtimestamp(at - bin_width_s() / 2, UTC), known(value))
+        for at, value in zip(ends, percent.tolist(), strict=True)
     ]
-    return Ahead(outlook.of(gpu_id), bins, width_s)
+
+
+def known(value: float) -> float | None:
+    return None if value != value else value
+
+
+def bin_width_s() -> float:
+    """Real seconds."""
+    return BIN_S / settings.WORLD_CLOCK
 
 
 def chart(ahead: Ahead) -> dict[str, Any]:

@@ -28,6 +28,9 @@ HOURS: Final = 24 * 28
 QUANTILE: Final = 0.95
 # What a forecast rests on, from nothing at all to the same hour of the week.
 KINDS: Final = ("none", "peak", "level", "peers", "daily", "weekly")
+# Hours that must be known before the same hour of the day, or of the week, is heeded.
+DAILY_HOURS: Final = 20
+WEEKLY_HOURS: Final = 270
 
 _WEEK_HOURS: Final = 7 * 24
 # Unix time began on a Thursday.

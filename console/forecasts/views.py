@@ -1,15 +1,18 @@
-"""The chart of the online load ahead, for the page of a GPU."""
+"""Charts and tables of the online load ahead, for the pages of a GPU and of a service."""
 
 from __future__ import annotations
 
-from django.http import Http404, JsonResponse
+from django.http import Http404, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from console.accounts.access import SreRequest
 from console.api import in_sight
-from console.forecasts import ahead
+from console.forecasts import ahead, service_ahead
+from console.forecasts.service_ahead import ServiceAhead
 from console.inventory.models import Gpu
+from console.workloads.models import OnlineService
 
 
 @require_safe
@@ -18,3 +21,21 @@ def gpu_forecast(request: SreRequest, gpu_id: int) -> JsonResponse:
     if not in_sight(Gpu.objects.filter(pk=gpu_id), request.user, "node__pool").exists():
         raise Http404(f"There is no GPU {gpu_id} in the pools that you may see.")
     return JsonResponse(ahead.chart(ahead.load(gpu_id, timezone.now())))
+
+
+@require_safe
+def service_forecast(request: SreRequest, pk: int) -> JsonResponse:
+    """The same of a service: the mean of its GPUs."""
+    return JsonResponse(service_ahead.chart(_of_service(request, pk)))
+
+
+@require_safe
+def service_expected(request: SreRequest, pk: int) -> HttpResponse:
+    """What is expected of a service, horizon by horizon, beside what came until now."""
+    context = {"pk": pk, "told": _of_service(request, pk)}
+    return render(request, "forecasts/_expected.html", context)
+
+
+def _of_service(request: SreRequest, pk: int) -> ServiceAhead:
+    seen = in_sight(OnlineService.objects.all(), request.user, "pool")
+    return service_ahead.load(get_object_or_404(seen, pk=pk), timezone.now())

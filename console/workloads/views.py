@@ -16,6 +16,7 @@ from console.accounts.models import Role
 from console.audit.services import person
 from console.errors import Invalid
 from console.faults import queries as faults
+from console.forecasts import service_ahead
 from console.inventory import never_share
 from console.lists import options
 from console.pages import act, dialog, reason_of
@@ -173,6 +174,7 @@ def service(request: SreRequest, pk: int) -> HttpResponse:
         "sides": queries.sides(rows),
         "faults": faults.of_service(found),
         "profiles": found.profiles.defer("counts"),
+        "told": service_ahead.load(found, timezone.now()),
         "may_operate": access.allowed(request.user, Role.OPERATOR, found.pool),
     }
     template = "workloads/_service_live.html" if request.htmx else "workloads/service.html"

@@ -46,9 +46,11 @@ from numpy.typing import NDArray
 
 from console.forecasts.series import (
     BINS,
+    DAILY_HOURS,
     HORIZONS,
     KINDS,
     QUANTILE,
+    WEEKLY_HOURS,
     Floats,
     Forecast,
     Ints,
@@ -70,9 +72,6 @@ PERSISTENCE: Final = 0.97
 LEAST_BINS: Final = 12
 SILENCE: Final = 12
 DAY: Final = 24
-# Hours that must be known, of a day and of two weeks.
-DAILY_HOURS: Final = 20
-WEEKLY_HOURS: Final = 270
 # The weight of the daily season in the weekly one, in weeks.
 USUAL: Final = 0.25
 # Peers are heeded beyond this many; another kind is taken that errs less than this part.

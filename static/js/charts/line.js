@@ -2,7 +2,7 @@
 //
 // Options (also the JSON that data-source names, a script element "#id" or a URL):
 //   x            times, seconds, ascending
-//   series       [{label, values (null: missing), look: "main" | "ghost" | "forecast" | "faint", fill}]
+//   series       [{label, values (null: missing), look: "main" | "ghost" | "forecast" | "earlier" | "faint", fill}]
 //   unit, digits, range: [low, high] (high null: from the data)
 //   marks        [{at, label, look: "mark" | "warn", side: "left"}]   what people or the agent did
 //   thresholds   [{at, label, look: "slo" | "limit" | "warn", from, to}]       from and to: only this long
@@ -25,6 +25,7 @@ const LOOKS = {
   main: { stroke: "--ch-main", width: 1.7 },
   ghost: { stroke: "--ch-ghost", width: 1.3 },
   forecast: { stroke: "--ch-ghost", width: 1.6, dash: [5, 4] },
+  earlier: { stroke: "--ch-ghost", width: 1.1, dash: [2, 3] },
   outcome: { stroke: "--ch-main", width: 1.6, dash: [5, 4] },
   faint: { stroke: "--ch-grid", width: 1 },
 };

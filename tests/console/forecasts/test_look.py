@@ -137,7 +137,7 @@ def test_the_number_of_queries_does_not_grow_with_the_fleet(
     gpus(1)
     look(seer, load, 0)
     a_node("node-03", gpus=40)
-    with django_assert_max_num_queries(18):
+    with django_assert_max_num_queries(20):
         look(seer, load, BIN_S)
 
 
