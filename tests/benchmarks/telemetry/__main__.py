@@ -28,7 +28,7 @@ GOALS: Final = {
         Goal("rss_growth_mib", "growth of the web process with three stalled tabs, MiB", most=20),
         Goal("watchers", "tabs that watch the whole map", least=50),
         Goal("watchers_core_ratio", "CPU time that they cost the web process more", most=0.15),
-        Goal("browser_kib_s", "sent to each tab, KiB/s", most=100),
+        Goal("browser_kib_s", "sent to the tab that draws most, KiB/s", most=100),
         Goal("reconnect_all_s", "all nodes back after all broke off at once, s", most=30),
         Goal("storm_page_s", "slowest page meanwhile, s", most=3),
     ),

@@ -10,6 +10,7 @@ import socket
 import time
 import urllib.request
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,13 +20,23 @@ from websockets.exceptions import WebSocketException
 
 from console.telemetry import frames
 from console.telemetry.latest import Field, Look
+from console.telemetry.watch import VALUES
 from tests.benchmarks.telemetry.site import Site
 
-WATCH = {
-    "op": "watch", "number": 1, "detail": "gpus", "fields": ["HEADROOM"], "gpus": None,
-    "closer": [],
-}  # fmt: skip
+# What each tab of a crowd fills its map with: the one after the other, and then all at once.
+FILLS = (*((field.name,) for field in VALUES), tuple(field.name for field in VALUES))
+HEADROOM = (Field.HEADROOM.name,)
 STALE = (Look.STALE, Look.UNREACHABLE)
+
+
+def watch(fields: Sequence[str]) -> str:
+    """The whole map, GPU by GPU."""
+    return json.dumps(
+        {
+            **{"op": "watch", "number": 1, "detail": "gpus", "fields": list(fields)},
+            **{"gpus": None, "closer": []},
+        }
+    )
 
 
 class Map:
@@ -75,8 +86,9 @@ def _rows(told: frames.Told, raw: bytes) -> Any:
 class Tab:
     """Counts bytes; `on_frame` is called with the map after each frame and when it came."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, fields: Sequence[str] = HEADROOM) -> None:
         self.site, self.bytes, self.frames, self.gaps = site, 0, 0, 0
+        self._fields = fields
         self.map = Map()
         self.on_frame: Any = None
 
@@ -94,7 +106,7 @@ class Tab:
             max_size=None,
             proxy=None,
         ) as stream:
-            await stream.send(json.dumps(WATCH))
+            await stream.send(watch(self._fields))
             async for message in stream:
                 self.bytes += len(message)
                 if isinstance(message, bytes):
@@ -175,7 +187,7 @@ def stalled(site: Site) -> socket.socket:
     words = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     line.sendall(f"GET /ws/live/ HTTP/1.1\r\n{words}\r\n".encode())
     assert b" 101 " in line.recv(64)
-    text, mask = json.dumps(WATCH).encode(), os.urandom(4)
+    text, mask = watch(HEADROOM).encode(), os.urandom(4)
     masked = bytes(byte ^ mask[at % 4] for at, byte in enumerate(text))
     line.sendall(bytes((0x81, 0x80 | len(text))) + mask + masked)
     return line

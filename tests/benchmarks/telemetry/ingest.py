@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import cycle, islice
 from statistics import median
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from agents.wire import credentials, faults
 from console.demo.processes import die_with_parent
-from tests.benchmarks.telemetry.browsers import Observer, Tab, stalled
+from tests.benchmarks.telemetry.browsers import FILLS, Observer, Tab, stalled
 from tests.benchmarks.telemetry.probes import Probe
 from tests.benchmarks.telemetry.processes import Meter, rss_mib
 from tests.benchmarks.telemetry.site import ROOT, TOKEN, Site, site
@@ -121,14 +122,15 @@ class Run:
         quiet, told = meter.ratios(), metrics(self._site)
         quiet_bytes = (tab.bytes - began_bytes) / quiet_s / 1024
 
-        crowd = [Tab(self._site) for _ in range(self._size.watchers)]
+        fills = islice(cycle(FILLS), self._size.watchers)
+        crowd = [Tab(self._site, fields) for fields in fills]
         tasks = self._start(*(each.run() for each in crowd))
         await asyncio.sleep(min(5.0, self._size.watch_s / 4))
-        counted, meter = sum(each.bytes for each in crowd), Meter(self._site.pids)
+        counted, meter = [each.bytes for each in crowd], Meter(self._site.pids)
         at = time.monotonic()
         await asyncio.sleep(self._size.watch_s - min(5.0, self._size.watch_s / 4))
         watched, watched_s = meter.ratios(), time.monotonic() - at
-        counted = sum(each.bytes for each in crowd) - counted
+        sent = [each.bytes - start for each, start in zip(crowd, counted, strict=True)]
         observer.judges = False
         for task in tasks:
             task.cancel()
@@ -141,7 +143,8 @@ class Run:
             **{f"{name}_core_ratio": value for name, value in quiet.items()},
             "watchers": self._size.watchers,
             "watchers_core_ratio": watched["gateway"] - quiet["gateway"],
-            "browser_kib_s": max(quiet_bytes, counted / watched_s / 1024 / max(1, len(crowd))),
+            "browser_kib_s": max(quiet_bytes, *(each / watched_s / 1024 for each in sent)),
+            "browser_mean_kib_s": sum(sent) / watched_s / 1024 / max(1, len(crowd)),
             **_latency(observer.latencies),
             "latency_samples": len(observer.latencies),
             "frame_gaps": tab.gaps,
@@ -162,6 +165,7 @@ class Run:
         for probe in probes:
             probe.cut()
         began, pages, welcomes = time.monotonic(), [0.0], -1.0
+        meter = Meter(self._site.pids)
         await asyncio.sleep(LOOK_S)
         while time.monotonic() - began < STORM_S:
             for page in PAGES:
@@ -171,7 +175,9 @@ class Run:
                 welcomes = time.monotonic() - began
                 break
             await asyncio.sleep(LOOK_S)
+        costs = meter.ratios()
         return {
+            **{f"storm_{name}_core_ratio": costs[name] for name in ("gateway", "fleet")},
             "reconnect_all_s": welcomes if welcomes > 0 else float("inf"),
             "storm_page_s": max(pages),
         }
