@@ -68,7 +68,7 @@ def time_of_steps(count: Ints) -> Floats:
 def shared(facts: Sequence[Any], name: str) -> tuple[Ints, list[Any]]:
     """The objects `name` of each, of which few differ: which one each has, and those."""
     objects = list(map(attrgetter(name), facts))
-    first, which = groups(np.array(list(map(id, objects)), np.int64))
+    first, which = groups(np.fromiter(map(id, objects), np.int64, len(objects)))
     return which, [objects[index] for index in first.tolist()]
 
 
@@ -82,6 +82,16 @@ def groups(key: Ints | Floats) -> tuple[Ints, Ints]:
     if one is key or (key[first[group]] == key).all():
         return first, group
     return _sorted(key)
+
+
+def compact(number: Ints, most: int) -> tuple[Ints, Ints]:
+    """As `groups`, of whole numbers from 0 to below `most`, in their order."""
+    first = np.full(most, -1)
+    first[number[::-1]] = np.arange(len(number))[::-1]
+    used = np.flatnonzero(first >= 0)
+    place = np.empty(most, np.int64)
+    place[used] = np.arange(len(used))
+    return first[used], place[number]
 
 
 def _mixed(key: Ints | Floats) -> NDArray[np.uint64]:

@@ -6,8 +6,9 @@ or one that is kept for it, is a class of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
 from uuid import UUID
@@ -19,7 +20,7 @@ from workers.matching import columns, weights
 from workers.matching.columns import Bools, Floats, Ints
 from workers.matching.job_columns import (
     CONSERVATIVE,
-    CONSTRAINTS,
+    KIND,
     LOADS,
     MEMORY_BYTES,
     MODEL,
@@ -35,11 +36,13 @@ from workers.prediction.profiles import Profiles
 class Demand:
     """`jobs`: first those that wait, then those that run and may move, then those that stay.
 
-    `profile` of each job is an index of `profiles`. `job_class` is told of the first `len(waits)`
-    jobs, those that are matched: which class, whether it waits, and what its age is worth.
+    `profile` of each job is an index of `profiles`, `before` where it was among the jobs of the
+    round before, -1: it is new, or has changed. `job_class` is told of the first `len(waits)` jobs,
+    those that are matched: which class, whether it waits, and what its age is worth.
     """
 
     jobs: Sequence[JobFacts]
+    before: Ints
     profile: Ints
     profiles: Sides
     job_class: Ints
@@ -87,18 +90,19 @@ def demand_of(
     jobs = [*waiting, *moving, *staying]
     matched = jobs[: len(waiting) + len(moving)]
     told = memory.jobs.of(jobs)
-    loads = _loads(told, list(memory.jobs.models), snapshot.gpus)
-    first, profile = columns.groups(np.nan_to_num(loads, nan=-1.0))
-    profiles = _profiles(loads[first], [jobs[index] for index in first.tolist()])
-    at = snapshot.at.timestamp()
+    example, kind = columns.compact(told[:, KIND].astype(np.int64), memory.jobs.kinds)
+    loads = _loads(told[example], list(memory.jobs.models), snapshot.gpus)
+    first, kind_profile = columns.groups(np.nan_to_num(loads, nan=-1.0))
+    profiles = _profiles(loads[first], [jobs[index] for index in example[first].tolist()])
+    profile = kind_profile[kind]
     since = told[: len(matched), SINCE]
     waits = np.arange(len(matched)) < len(waiting)
-    age = np.where(waits, weights.aging(at - since, snapshot.aging_per_hour), 0)
-    key = _class_key(matched, told[: len(matched)], profile[: len(matched)], alone)
-    example, job_class = columns.groups(key)
-    order = np.lexsort((np.arange(len(matched)), since, waits, job_class))
+    waited_s = snapshot.at.timestamp() - since
+    age = np.where(waits, weights.aging(waited_s, snapshot.aging_per_hour), 0)
+    example, job_class = _grouped(matched, kind[: len(matched)], alone)
+    order = np.lexsort((since, 2 * job_class + waits))
     classes = _classes(matched, example, job_class, order, profile, profiles, waits, alone)
-    return Demand(jobs, profile, profiles, job_class, waits, age, classes)
+    return Demand(jobs, memory.jobs.before, profile, profiles, job_class, waits, age, classes)
 
 
 def slots_of(demand: Demand, pinned: Ints) -> Slots:
@@ -125,7 +129,7 @@ def _loads(told: Floats, models: Sequence[str], gpus: Sequence[GpuFacts]) -> Flo
 
 def _card_bytes(models: Sequence[str], gpus: Sequence[GpuFacts]) -> Floats:
     """Of the card each model stands for; of one that nobody has, the largest at hand."""
-    known = dict(map(attrgetter("model", "memory_bytes"), gpus))
+    known: dict[str, int] = dict(map(attrgetter("model", "memory_bytes"), gpus))
     most = max(known.values(), default=1)
     return np.array([known.get(model, most) for model in models], np.float64)
 
@@ -144,15 +148,13 @@ def _profiles(loads: Floats, examples: Sequence[JobFacts]) -> Sides:
 # --- classes ------------------------------------------------------------------------------
 
 
-def _class_key(
-    jobs: Sequence[JobFacts], told: Floats, profile: Ints, alone: Collection[UUID]
-) -> Floats:
+def _grouped(jobs: Sequence[JobFacts], kind: Ints, alone: Collection[UUID]) -> tuple[Ints, Ints]:
+    """The first job of each class, and the class of each job: of one `kind`, but those `alone`."""
+    kinds = int(kind.max(initial=-1)) + 1
     own = {job_id: number for number, job_id in enumerate(sorted(alone), 1)}
-    every = [profile, *told[:, CONSTRAINTS].T]
     if own:
-        every.append(np.array([own.get(job.id, 0) for job in jobs], np.float64))
-    telling = [column for column in every if len(column) and column.min() != column.max()]
-    return np.column_stack(telling) if telling else np.zeros((len(jobs), 1))
+        kind = kind + kinds * np.array([own.get(job.id, 0) for job in jobs], np.int64)
+    return columns.compact(kind, kinds * (len(own) + 1))
 
 
 def _needed(jobs: Sequence[JobFacts], name: str) -> Floats:
@@ -187,18 +189,25 @@ def _classes(
     )
 
 
-def _name(job: JobFacts, profile: object, alone: Collection[UUID]) -> str:
+def _name(job: JobFacts, profile: Hashable, alone: Collection[UUID]) -> str:
     """The same for the same class in every round and every process."""
-    told = (
-        profile,
-        job.weight,
-        job.pools,
-        job.gpu_models,
-        sorted(job.labels),
-        job.proven,
-        job.profile_source == CONSERVATIVE,
-        job.cpu_cores,
-        job.host_memory_bytes,
-        str(job.id) if job.id in alone else "",
+    return _digest(
+        (
+            profile,
+            job.weight,
+            job.pools,
+            job.gpu_models,
+            tuple(sorted(job.labels)),
+            job.proven,
+            job.profile_source == CONSERVATIVE,
+            job.cpu_cores,
+            job.host_memory_bytes,
+            str(job.id) if job.id in alone else "",
+        )
     )
+
+
+# Classes of a round, and some that were.
+@lru_cache(8_192)
+def _digest(told: Hashable) -> str:
     return blake2b(repr(told).encode(), digest_size=9).hexdigest()

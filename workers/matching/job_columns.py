@@ -11,15 +11,17 @@ import numpy as np
 
 from console.scheduling.snapshot import JobFacts
 from workers.matching import columns
-from workers.matching.columns import Floats
+from workers.matching.columns import Floats, Ints
 from workers.matching.kept_columns import KeptColumns
 
 CONSERVATIVE: Final = "conservative"
 # Which column is what; the first four are loads in percent.
 LOADS: Final = slice(0, 4)
 MEMORY_BYTES, STEP_S, MODEL, SINCE = 4, 5, 6, 7
-# Besides its profile: what makes jobs a class.
-CONSTRAINTS: Final = slice(8, 14)
+# What makes jobs a class, as a number: their loads, and from column 8 on their constraints.
+KIND: Final = 14
+# More kinds than a fleet has at once; beyond them numbering begins anew.
+_MOST_KINDS: Final = 65_536
 _LOADS: Final = ("sm_percent", "util_percent", "occupancy_percent", "bandwidth_percent")
 
 
@@ -29,10 +31,27 @@ class JobColumns:
     def __init__(self) -> None:
         self.models: dict[str, int] = {}
         self._named: dict[object, int] = {}
+        self._kinds: dict[bytes, int] = {}
         self._kept = KeptColumns(self._read)
+
+    @property
+    def kinds(self) -> int:
+        return len(self._kinds)
+
+    @property
+    def before(self) -> Ints:
+        """Where each of the last jobs was in the round before, -1 for a new one."""
+        return self._kept.before
+
+    @property
+    def rounds(self) -> int:
+        return self._kept.rounds
 
     def of(self, jobs: Sequence[JobFacts]) -> Floats:
         """[jobs, columns] NaN for what nobody measured; a need that a job does not say is 0."""
+        if len(self._kinds) > _MOST_KINDS:
+            self._kinds.clear()
+            self._kept.forget()
         return self._kept.of(jobs)
 
     def _read(self, jobs: Sequence[JobFacts]) -> Floats:
@@ -52,4 +71,11 @@ class JobColumns:
             np.nan_to_num(columns.numbers(jobs, "cpu_cores")),
             np.nan_to_num(columns.numbers(jobs, "host_memory_bytes")),
         )
-        return np.array(every, np.float64).T.copy()
+        told = np.array(every, np.float64).T
+        return np.column_stack([told, self._kind(told)])
+
+    def _kind(self, told: Floats) -> Ints:
+        plain = np.nan_to_num(np.delete(told, SINCE, axis=1), nan=-1.0)
+        first, group = columns.groups(plain)
+        codes = columns.codes((row.tobytes() for row in plain[first]), self._kinds)
+        return np.array(codes, np.int64)[group]

@@ -15,28 +15,44 @@ from workers.matching.columns import Floats, Ints
 
 
 class KeptColumns:
-    """Of the facts of one round, which it keeps: an id is not given to another object meanwhile."""
+    """Of the facts of one round, which it keeps: an id is not given to another object meanwhile.
+
+    `before` tells where each of the last facts was among those of the round before, -1: it is new;
+    `rounds` how often it was asked.
+    """
 
     def __init__(self, read: Callable[[Sequence[Any]], Floats]) -> None:
         self._read = read
         self._facts: Sequence[Any] = ()
-        self._id = np.empty(0, np.int64)
+        self._id = self._order = np.empty(0, np.int64)
         self._told = np.empty((0, 0))
+        self.before = np.empty(0, np.int64)
+        self.rounds = 0
+
+    def forget(self) -> None:
+        self._facts, self._id = (), np.empty(0, np.int64)
 
     def of(self, facts: Sequence[Any]) -> Floats:
         """[facts, columns] what `read` tells of each; it is asked only about those that are new."""
-        own = np.array(list(map(id, facts)), np.int64)
-        told = self._recalled(facts, own)
-        order = np.argsort(own, kind="stable")
-        self._facts, self._id, self._told = facts, own[order], told[order]
+        own = np.fromiter(map(id, facts), np.int64, len(facts))
+        self.before = self._recalled(own)
+        told = self._read_again(facts)
+        self._order = np.argsort(own)
+        self._facts, self._id, self._told = facts, own[self._order], told
+        self.rounds += 1
         return told
 
-    def _recalled(self, facts: Sequence[Any], own: Ints) -> Floats:
+    def _recalled(self, own: Ints) -> Ints:
         if not len(self._id):
-            return self._read(facts)
+            return np.full(len(own), -1)
         at = np.minimum(np.searchsorted(self._id, own), len(self._id) - 1)
-        told = self._told[at]
-        new = np.flatnonzero(self._id[at] != own)
+        return np.where(self._id[at] == own, self._order[at], -1)
+
+    def _read_again(self, facts: Sequence[Any]) -> Floats:
+        new = np.flatnonzero(self.before < 0)
+        if len(new) == len(facts):
+            return self._read(facts)
+        told = self._told[self.before]
         if len(new):
             told[new] = self._read([facts[index] for index in new.tolist()])
         return told
