@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
 from django.db.models import Count
 
 from console.scheduling.models import Decision, Round
-from console.scheduling.plan import Code, Placing, Verdict
+from console.scheduling.plan import Code, Kind, Placing, Rival, Verdict
 from console.workloads.models import OfflineJob
 
 BATCH: Final = 500
@@ -20,20 +20,30 @@ OVERTAKEN: Final = (
     "The GPU or the job changed while the round was deciding; the next one looks again."
 )
 
+# Verdicts on a GPU together with a job.
+PAIRS: Final = (Kind.PLACE, Kind.KEEP, Kind.MOVE)
+
 T = TypeVar("T")
 
 
-def write(round: Round, verdicts: Iterable[Verdict]) -> None:
-    rows = (_decision(round, one) for one in verdicts)
+def write(round: Round, verdicts: Iterable[Verdict], rivals: Mapping[int, Rival]) -> None:
+    """`rivals` by GPU id, of pairs."""
+    rows = (_decision(round, one, _rival_of(one, rivals)) for one in verdicts)
     Decision.objects.bulk_create(rows, batch_size=BATCH)
 
 
-def _decision(round: Round, verdict: Verdict) -> Decision:
+def _rival_of(verdict: Verdict, rivals: Mapping[int, Rival]) -> Rival | None:
+    at = verdict.gpu_id
+    return rivals.get(at) if at is not None and verdict.kind in PAIRS else None
+
+
+def _decision(round: Round, verdict: Verdict, rival: Rival | None) -> Decision:
+    said = f"{verdict.why} {rival.said}" if rival else verdict.why
     return Decision(
         round=round,
         kind=verdict.kind,
         code=verdict.code,
-        why=verdict.why[:300],
+        why=said[:300],
         job_id=verdict.job_id,
         gpu_id=verdict.gpu_id,
         from_gpu_id=verdict.from_gpu_id,
@@ -45,9 +55,9 @@ def _decision(round: Round, verdict: Verdict) -> Decision:
         slowdown_low=verdict.slowdown_low,
         slowdown_high=verdict.slowdown_high,
         sm_share_percent=verdict.share_percent,
-        price=verdict.gpu_price,
-        runner_up=verdict.runner_up[:200],
-        runner_up_loss=verdict.runner_up_loss,
+        price=rival.price if rival else None,
+        runner_up=rival.name[:200] if rival else "",
+        runner_up_loss=rival.loss if rival else None,
         flags=list(verdict.flags),
     )
 

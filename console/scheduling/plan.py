@@ -144,6 +144,20 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     gpu_price: float | None = None
 
 
+class Rival(msgspec.Struct, frozen=True, gc=False):
+    """Of a pair that is made: the job that would be next best there ("": none could run there), by
+    how much the plan would be worth less with it, and without the GPU, in GPUs; and the sentence.
+
+    What keeps a running job from being left without a GPU is in neither figure: where only that
+    is in the way, `loss` may be below 0.
+    """
+
+    name: str
+    loss: float | None
+    price: float
+    said: str
+
+
 class Placing(msgspec.Struct, frozen=True, gc=False):
     """A job to start on a GPU, within these limits."""
 
@@ -187,7 +201,8 @@ class Plan:
     `throughput` in GPUs; `objective` is the same times priority, less what online loses; equal to
     `upper_bound` it proves the plan optimal, aging and the cost of restarts included. `seconds` by
     phase. `late`: the time budget was hit; what runs stays, nothing is placed, and there is no
-    bound. `prices`: by class of jobs, in millionths; the next round starts from them.
+    bound. `prices`: by class of jobs, in millionths; the next round starts from them. `rivals`: by
+    GPU id, worked out when it is asked for, since no decision hangs on it.
     """
 
     placings: tuple[Placing, ...]
@@ -202,6 +217,7 @@ class Plan:
     late: bool = False
     predictor: str = ""
     prices: Mapping[str, int] = field(default_factory=dict)
+    rivals: Callable[[], Mapping[int, Rival]] = dict
 
     def of(self, *kinds: Kind) -> list[Verdict]:
         return [verdict for verdict in self.verdicts if verdict.kind in kinds]

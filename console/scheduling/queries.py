@@ -39,6 +39,7 @@ PHASES: Final = {
     "solve": "Solve",
     "prove": "Prove",
     "explain": "Explain",
+    "rivals": "Find the next best",
     "write": "Write",
 }
 

@@ -88,9 +88,9 @@ class _Round:
         row = self._begin()
         try:
             snapshot = self._read(row)
-            read_s = time.monotonic() - self.began
+            read_s = _since(self.began)
             plan = self.decide(snapshot)
-            plan = replace(plan, seconds={"read": round(read_s, 4), **plan.seconds})
+            plan = replace(plan, seconds={"read": read_s, **plan.seconds})
             self._write(row, snapshot, plan)
         except Exception as error:
             Round.objects.filter(pk=row.pk, state=Round.State.RUNNING).update(
@@ -124,12 +124,15 @@ class _Round:
         """The sentences first, in their own time; then what happens, whole or not at all."""
         self._keep_lease()
         began = time.monotonic()
-        decisions.write(row, plan.verdicts)
+        rivals = plan.rivals()
+        plan = replace(plan, seconds={**plan.seconds, "rivals": _since(began)})
+        began = time.monotonic()
+        decisions.write(row, plan.verdicts, rivals)
         with transaction.atomic():
             self._keep_lease()
             if self.kind == Round.Kind.ENFORCE:
                 self._act(row, snapshot, plan)
-            self._finish(row, plan, write_s=time.monotonic() - began)
+            self._finish(row, plan, write_s=_since(began))
 
     def _keep_lease(self) -> None:
         """Raises SomebodyWasFirst when another worker took over meanwhile."""
@@ -161,13 +164,18 @@ class _Round:
             late=plan.late,
             prices=dict(plan.prices) or None,
             inputs=dict(plan.inputs),
-            seconds={**plan.seconds, "write": round(write_s, 4)},
+            seconds={**plan.seconds, "write": write_s},
             **decisions.counts(row),
         )
         if not done:
             raise SomebodyWasFirst("The round was given up as dead meanwhile.")
         decisions.tell_jobs(row, plan.of(Kind.WAIT))
         announce("rounds", id=row.pk)
+
+
+def _since(began: float) -> float:
+    """Seconds by the monotonic clock."""
+    return round(time.monotonic() - began, 4)
 
 
 def live() -> reading.Live:

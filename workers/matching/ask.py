@@ -15,11 +15,12 @@ from uuid import UUID
 import msgspec
 
 from console.figures import size
-from console.scheduling.plan import Code, Kind, Verdict
+from console.scheduling.plan import Code, Kind, Rival, Verdict
 from console.scheduling.snapshot import GpuFacts, JobFacts, Snapshot
 from workers.matching import explain
 from workers.matching.decide import decide, matched_as
 from workers.matching.market import OutOfTime
+from workers.matching.matched import Matched
 from workers.matching.memory import Memory
 from workers.matching.rivals import rivals
 from workers.matching.weights import LEAST_THROUGHPUT
@@ -59,20 +60,25 @@ def _in_market(told: Verdict, snapshot: Snapshot, predictor: Predictor, memory: 
         matched = matched_as(snapshot, predictor, memory)
     except OutOfTime:
         return told
-    problem = matched.problem
-    moving = problem.field.guests[: problem.field.moving]
-    at = next((at for at, one in enumerate(moving) if one.running.job.id == told.job_id), None)
-    if at is None:
+    found = _rival(matched, told.job_id)
+    if found is None:
         return told
-    row, own = problem.guest_row[[at]], problem.own_class[[at]]
-    found = rivals(matched, row, own)
     return msgspec.structs.replace(
         told,
-        why=f"{told.why} {found.said[0]}".strip(),
-        runner_up=found.name[0],
-        runner_up_loss=found.loss[0],
-        gpu_price=found.price[0],
+        why=f"{told.why} {found.said}".strip(),
+        runner_up=found.name,
+        runner_up_loss=found.loss,
+        gpu_price=found.price,
     )
+
+
+def _rival(matched: Matched, job_id: UUID | None) -> Rival | None:
+    """Of a running job on its GPU; None for one that would be moved now, or has no part in it."""
+    guests = matched.problem.field.guests
+    at = next((at for at, one in enumerate(guests) if one.running.job.id == job_id), None)
+    if at is None or at in matched.deal.moved:
+        return None
+    return rivals(matched).get(guests[at].gpu.id)
 
 
 def _job(snapshot: Snapshot, job_id: UUID) -> JobFacts | None:

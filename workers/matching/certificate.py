@@ -165,7 +165,9 @@ def _one_fewer(market: Market, solution: Solution) -> Ints:
     loses: Ints = np.full(classes, FAR, np.int64)
     loses[some] = slots.extra[slots.offset[:-1][some] + taken[some] - 1]
     idle = np.bincount(solution.row, solution.count, len(market.rows)) < market.rows
-    return np.minimum(loses, -or_far(market.worth[idle]).max(axis=0, initial=-FAR))
+    gains = or_far(market.worth[idle]).max(axis=0, initial=-FAR)
+    fewer: Ints = np.minimum(loses, -gains.astype(np.int64))
+    return fewer
 
 
 def or_far(worth: Worths) -> Worths:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from console.scheduling.plan import Plan
@@ -18,6 +19,7 @@ from workers.matching.market import OutOfTime
 from workers.matching.matched import Matched, match
 from workers.matching.memory import Memory
 from workers.matching.problem import problem_of
+from workers.matching.rivals import rivals
 from workers.matching.story import Story
 from workers.matching.weights import SCALE
 from workers.prediction.analytic import Analytic
@@ -107,6 +109,7 @@ def decide(
         seconds={name: round(seconds, 4) for name, seconds in watch.seconds.items()},
         predictor=predictor.name,
         prices=matched.prices,
+        rivals=partial(rivals, matched),
     )
 
 

@@ -58,8 +58,14 @@ def pairs(share_percent: Floats, judged: Judgement) -> list[str]:
     ]
 
 
-def runner_up(name: str, throughput: str, loss: float) -> str:
-    cost = f"{loss:.2f} GPUs less in all" if loss >= 0.005 else "worth as much in all"
+def runner_up(name: str, throughput: str, loss: float, unseats: bool) -> str:
+    """`loss` of the plan, in GPUs; `unseats`: a running job would be left without a GPU."""
+    if unseats:
+        cost = "but a running job would be left without a GPU"
+    elif loss < 0.005:
+        cost = "and the plan would be worth as much"
+    else:
+        cost = f"and the plan would be worth {loss:.2f} GPUs less"
     return f"Next best there: {name} (≈ {throughput}), {cost}."
 
 

@@ -175,6 +175,21 @@ class Problem:
         """Whether a running job has it."""
         return seat >= len(self.field.free)
 
+    def worth_at(self, seat: Ints) -> Worths:
+        """[seats, classes] what pairs are worth on GPUs that are taken and no part of the matching,
+        as far as predictions and constraints go. Jobs with a history of their own are left out."""
+        worth = _of_seats(self.seats, self.classes, self.scores, self.kinds, seat)
+        alone = [job.id in self.field.alone for job in self.classes.examples]
+        worth[:, np.array(alone, bool)] = 0
+        worth[self.seats.share_percent[seat] == 0.0] = 0
+        return worth
+
+    def throughput_at(self, seat: Ints, job_class: Ints) -> NDArray[np.float32]:
+        """As scored, of seats and classes that broadcast; some share must be left there."""
+        return self.scores.throughput[
+            self.scores.row[self.seats.load[seat]], self.scores.column[job_class]
+        ]
+
     def throughput(self, row: Ints, job_class: Ints) -> NDArray[np.float32]:
         """As scored, of rows and classes that broadcast."""
         return self.scores.throughput[self._scored(row), self.scores.column[job_class]]
@@ -438,8 +453,10 @@ def _avoided(rows: Rows, row: Ints, job_class: Ints) -> Bools:
 def _scores(
     seats: Seats, demand: Demand, matched: Ints, predictor: Predictor, memory: Memory
 ) -> Scored:
-    """By load, -1 for loads that are not matched, and class."""
-    loads = np.unique(seats.load[matched])
+    """By load, -1 for loads that nobody asks about, and class. Also of GPUs whose jobs may not
+    move: who would be next best there is asked afterwards."""
+    useful = np.flatnonzero(seats.share_percent > 0.0)
+    loads = np.unique(seats.load[np.union1d(matched, useful)])
     profiles, profile = np.unique(demand.classes.profile, return_inverse=True)
     found = memory.scores(predictor, seats.online.take(loads), demand.profiles.take(profiles))
     row = np.full(len(seats.online.key), -1, np.int64)
@@ -450,20 +467,28 @@ def _scores(
 def _worth(
     seats: Seats, classes: Classes, scores: Scored, kinds: Mapping[Code, Bools], rows: Rows
 ) -> Worths:
-    bound, bounds = _bounds(seats)
-    base = np.concatenate([_base(scores, classes, most) for most in bounds])
-    which = bound * len(scores.row) + seats.load
-    masks = list(_masks(seats, classes, kinds))
-    worth = np.empty((len(rows), len(classes)), np.int32)
-    for piece in _pieces(len(rows)):
-        seat, part = rows.first[piece], worth[piece]
-        np.take(base, which[seat], axis=0, out=part, mode="clip")
-        for index, mask in masks:
-            part &= mask[index[seat]]
+    worth = _of_seats(seats, classes, scores, kinds, rows.first)
     worth[rows.avoided] = 0
     every = np.arange(len(classes))
     for row, only in rows.only.items():
         worth[row, every != only] = 0
+    return worth
+
+
+def _of_seats(
+    seats: Seats, classes: Classes, scores: Scored, kinds: Mapping[Code, Bools], some: Ints
+) -> Worths:
+    """[some, classes] as far as predictions go, and what a job can ask for or be kept from."""
+    bound, bounds = _bounds(seats)
+    base = np.concatenate([_base(scores, classes, most) for most in bounds])
+    which = bound * len(scores.row) + seats.load
+    masks = list(_masks(seats, classes, kinds))
+    worth = np.empty((len(some), len(classes)), np.int32)
+    for piece in _pieces(len(some)):
+        seat, part = some[piece], worth[piece]
+        np.take(base, which[seat], axis=0, out=part, mode="clip")
+        for index, mask in masks:
+            part &= mask[index[seat]]
     return worth
 
 

@@ -1,70 +1,177 @@
-"""What a GPU is worth to the plan, and who else would have liked to have it. Pure.
+"""What a GPU is worth to the plan, who would be next best there, and what that would cost. Pure.
 
-At the certificate's prices a GPU earns what its pair is worth less the price of the job's class:
-that is the price of the GPU. The runner-up is the class that would earn the next most there; what
-it would earn less is what it would cost the plan.
+With OPT, what the plan is worth to the matching, aging and the cost of restarts included, both are
+exact. Of GPU g, which class c has, and another class d:
+
+    price of g         = OPT − OPT(without g)     = worth[g, c] − lowest[c]
+    loss with d on g   = OPT − OPT(d has g)       = worth[g, c] − worth[g, d] + chain[d, c]
+
+`lowest` is the lowest price of the certificate. `chain[d, c]` is the shortest chain of changes from
+d, which then has a job too many, to c, which has one too few: jobs take over each other's GPUs, one
+takes a free place or an idle GPU, one is left out. What the shortest chain leads to is the best
+again (Ahuja, Magnanti and Orlin, Network Flows, 1993, section 9.7). The runner-up is the class that
+loses least; of jobs alike none is a rival of another.
+
+Its loss is 0 exactly when another plan is worth as much: in a tie, or on one of two GPUs alike
+whose jobs could change places. Prices alone only give a bound from below, which is 0 far more
+often: worth[g, c] − worth[g, d] + price[d] − price[c].
+
+A running job that may not move is no part of the market. With d on its GPU it would have none, and
+the chain ends where a job more does: in a free place, an emptied GPU, or a job that is left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from console.scheduling.plan import Rival
 from workers.matching import explain
-from workers.matching.columns import Ints
+from workers.matching.certificate import FAR, or_far
+from workers.matching.columns import Bools, Ints
+from workers.matching.market import Worths
 from workers.matching.matched import Matched
-from workers.matching.weights import SCALE
+from workers.matching.weights import GUARD, SCALE
 
-_NEVER = np.int32(-(2**30))
-_PIECE = 1_024
+# What is looked at in one piece stays in the cache.
+_PIECE: Final = 1_024
+# More than any pair and any chain that there is; less than one with a link that there is not.
+_NEVER: Final = FAR // 2
 
 
 @dataclass(frozen=True)
-class Rivals:
-    """Of each pair: the runner-up ("": there is none), what it would cost the plan, the price of
-    the GPU, both in GPUs, and the sentence. Of a pair that was not matched nothing."""
+class Pairs:
+    """GPUs and who has them, in columns: seats, rows and classes by index. `ends`: the class that
+    is short of a job when another has the GPU. Of a job that may not move that is none, told as the
+    one after the last. `worth` to the matching, in millionths."""
 
-    name: list[str]
-    loss: list[float | None]
-    price: list[float | None]
-    said: list[str]
+    seat: Ints
+    row: Ints
+    job_class: Ints
+    ends: Ints
+    worth: Ints
+
+    def __len__(self) -> int:
+        return len(self.seat)
+
+    def take(self, at: Ints) -> Pairs:
+        columns = self.seat, self.row, self.job_class, self.ends, self.worth
+        return Pairs(*(column[at] for column in columns))
 
 
-def rivals(matched: Matched, row: Ints, job_class: Ints) -> Rivals:
-    """`row` -1: the pair was not matched."""
-    count = len(row)
-    found = Rivals([""] * count, [None] * count, [None] * count, [""] * count)
-    if not len(matched.problem.classes):
-        return found
-    for start in range(0, count, _PIECE):
-        asked = np.arange(start, min(start + _PIECE, count))
-        some = asked[row[asked] >= 0]
-        if len(some):
-            _note(matched, row[some], job_class[some], some, found)
+def rivals(matched: Matched) -> dict[int, Rival]:
+    """By GPU id, of every pair that the plan makes or leaves as it is."""
+    chain = shortest(matched.proof.changes)
+    gpus = matched.problem.seats.gpus
+    found: dict[int, Rival] = {}
+    for pairs, worth in (_within(matched), _apart(matched)):
+        ids = [gpus[seat].id for seat in pairs.seat.tolist()]
+        found |= zip(ids, _told(matched, pairs, worth, chain), strict=True)
     return found
 
 
-def _note(matched: Matched, row: Ints, job_class: Ints, at: Ints, found: Rivals) -> None:
-    problem = matched.problem
-    every = np.arange(len(row))
-    worth = problem.worth[row]
-    gain = worth - matched.proof.price.astype(np.int32)
-    gain[worth <= 0] = _NEVER
-    own = gain[every, job_class].astype(np.int64)
-    gain[every, job_class] = _NEVER
-    other = gain.argmax(axis=1)
-    theirs = gain[every, other].astype(np.int64)
-    speed = explain.percents(problem.throughput(row, other))
-    examples = problem.classes.examples
-    lost = ((own - np.maximum(theirs, 0)) / SCALE).tolist()
-    price = (np.maximum(own, 0) / SCALE).tolist()
-    some = (theirs > _NEVER).tolist()
-    for place, (pair, who) in enumerate(zip(at.tolist(), other.tolist(), strict=True)):
-        found.price[pair] = price[place]
-        if some[place]:
-            name = examples[who].name
-            found.name[pair], found.loss[pair] = name, lost[place]
-            found.said[pair] = explain.runner_up(name, speed[place], lost[place])
+def _within(matched: Matched) -> tuple[Pairs, Worths]:
+    """Pairs that are part of the market, with the worth of their rows: placed, moved, kept, and
+    those for whose moves no restart is left."""
+    problem, deal = matched.problem, matched.deal
+    guests, pinned, own = problem.guests, matched.pinned, problem.own_class
+    placed = problem.demand.job_class[deal.placed.job]
+    seat = np.concatenate([deal.placed.seat, deal.to, guests.seat[deal.kept], guests.seat[pinned]])
+    job_class = np.concatenate([placed, own[deal.moved], own[deal.kept], own[pinned]])
+    row, ends = problem.row_of[seat], job_class.copy()
+    worth = problem.worth[row, job_class].astype(np.int64)
+    if len(pinned):
+        ends[-len(pinned) :] = len(problem.classes)
+        worth[-len(pinned) :] = guests.worth[pinned]
+    return Pairs(seat, row, job_class, ends, worth), problem.worth
+
+
+def _apart(matched: Matched) -> tuple[Pairs, Worths]:
+    """Running jobs that may not move, with what others would be worth on their GPUs."""
+    problem, field = matched.problem, matched.problem.field
+    at = np.arange(field.moving, len(field.guests))
+    seat, none = problem.guests.seat[at], np.full(len(at), len(problem.classes))
+    worth = problem.worth_at(seat)
+    shut = [not guest.open for guest in field.guests[field.moving :]]
+    worth[np.array(shut, bool)] = 0
+    return Pairs(seat, np.arange(len(at)), none, none, problem.guests.worth[at]), worth
+
+
+def _told(
+    matched: Matched, pairs: Pairs, worth: Worths, chain: NDArray[np.int32]
+) -> Iterator[Rival]:
+    """One for each pair, in order."""
+    other, loss = runners_up(worth, pairs, chain)
+    price, _ = _unguarded(pairs.worth + chain[-1, pairs.ends])
+    loss, unseats = _unguarded(loss)
+    unseats |= pairs.ends == len(matched.problem.classes)
+    names, some = _names(matched), np.flatnonzero(other >= 0)
+    speed = explain.percents(matched.problem.throughput_at(pairs.seat[some], other[some]))
+    fast = dict(zip(some.tolist(), speed, strict=True))
+    columns = other, loss / SCALE, unseats, np.maximum(price, 0) / SCALE
+    each = zip(*(column.tolist() for column in columns), strict=True)
+    for at, (who, lost, alone, earns) in enumerate(each):
+        if who < 0:
+            yield Rival("", None, earns, explain.NO_OTHER)
         else:
-            found.said[pair] = explain.NO_OTHER
+            said = explain.runner_up(names[who], fast[at], lost, alone)
+            yield Rival(names[who], lost, earns, said)
+
+
+def shortest(changes: NDArray[np.int32]) -> NDArray[np.int32]:
+    """[classes + 1, classes + 1] the shortest chain of changes from each to each, by Floyd and
+    Warshall: none leads round and gains, or the plan would not be the best."""
+    chain, through = changes.copy(), np.empty_like(changes)
+    np.fill_diagonal(chain, 0)
+    for over in range(len(chain)):
+        np.add(chain[:, over, None], chain[over], out=through)
+        np.minimum(chain, through, out=chain)
+    return chain
+
+
+def runners_up(worth: Worths, pairs: Pairs, chain: NDArray[np.int32]) -> tuple[Ints, Ints]:
+    """Of each pair the other class that loses least, -1 where none could run there, and what it
+    loses, in millionths."""
+    other, loss = np.full(len(pairs), -1), np.zeros(len(pairs), np.int64)
+    if not worth.shape[1]:
+        return other, loss
+    to = np.ascontiguousarray(chain[:-1].T)
+    order = np.argsort(pairs.ends, kind="stable")
+    for start in range(0, len(pairs), _PIECE):
+        at = order[start : start + _PIECE]
+        some = pairs.take(at)
+        every = np.arange(len(at))
+        gain = or_far(worth[some.row])
+        gain -= to[some.ends]
+        own = np.flatnonzero(some.job_class < worth.shape[1])
+        gain[own, some.job_class[own]] = -FAR
+        best = gain.argmax(axis=1)
+        lost = some.worth - gain[every, best]
+        other[at], loss[at] = np.where(lost < _NEVER, best, -1), lost
+    return other, loss
+
+
+def _unguarded(millionths: Ints) -> tuple[Ints, Bools]:
+    """Without what keeps a running job from being left without any GPU, and where that is so."""
+    guarded = millionths >= GUARD // 2
+    return millionths - np.where(guarded, GUARD, 0), guarded
+
+
+def _names(matched: Matched) -> Sequence[str]:
+    """Of each class who would come next: the oldest that goes on waiting, or an example."""
+    problem = matched.problem
+    classes, jobs = problem.classes, problem.demand.jobs
+    left = problem.demand.waits.copy()
+    left[matched.deal.placed.job] = left[matched.deal.following.job] = False
+    members = classes.members[left[classes.members]]
+    job_class = problem.demand.job_class[members]
+    first = np.flatnonzero(np.diff(job_class, prepend=-1))
+    next_ = dict(zip(job_class[first].tolist(), members[first].tolist(), strict=True))
+    return [
+        jobs[next_[number]].name if number in next_ else example.name
+        for number, example in enumerate(classes.examples)
+    ]

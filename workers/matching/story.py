@@ -19,7 +19,6 @@ from workers.matching.judging import choose
 from workers.matching.matched import Matched
 from workers.matching.memory import Judged, Memory
 from workers.matching.moves import Chain
-from workers.matching.rivals import Rivals, rivals
 from workers.matching.weights import SCALE
 from workers.matching.why_not import WhyNot
 from workers.prediction.predictor import Predictor
@@ -151,7 +150,8 @@ class Story:
     # --- verdicts -------------------------------------------------------------------------
 
     def verdicts(self) -> Iterator[Verdict]:
-        """One for each pair, then one for each GPU and each job that is left."""
+        """One for each pair, then one for each GPU and each job that is left. Who is next best on a
+        GPU is told apart from them (`rivals`)."""
         yield from self._pairs()
         yield from self._stays()
         yield from self._moves()
@@ -167,19 +167,17 @@ class Story:
     def _pairs(self) -> Iterator[Verdict]:
         seats, jobs = self.deal.placed.seat, self.deal.placed.job
         row, job_class = self.problem.row_of[seats], self.problem.demand.job_class[jobs]
-        others = rivals(self.matched, row, job_class)
-        for at, (seat, job, one) in enumerate(
-            zip(seats.tolist(), jobs.tolist(), self._placed, strict=True)
+        worths = self.problem.worth[row, job_class].tolist()
+        for seat, job, one, worth in zip(
+            seats.tolist(), jobs.tolist(), self._placed, worths, strict=True
         ):
-            said = f"{one.said} {others.said[at]}"
-            worth = int(self.problem.worth[row[at], job_class[at]])
-            yield self._pair(Kind.PLACE, Code.BEST, said, seat, job, one, others, at, worth)
+            yield self._pair(Kind.PLACE, Code.BEST, one.said, seat, job, one, worth)
 
     def _stays(self) -> Iterator[Verdict]:
         """Running jobs that stay where they are, whether or not they might have moved.
 
-        Who else would like to have the GPU is left for those who ask (`ask.why`): there are as many
-        of these as there are GPUs, in every round. So they are told column by column.
+        There are as many of these as there are GPUs, in every round: so they are told column by
+        column.
         """
         guests = self.problem.guests
         at = np.setdiff1d(np.arange(len(guests.job)), self.deal.moved)
@@ -218,7 +216,6 @@ class Story:
         guests = self.deal.moved
         judged = dict(zip(guests.tolist(), self._moved, strict=True))
         row, own = self.problem.row_of[self.deal.to], self.problem.own_class[guests]
-        others = rivals(self.matched, row, own)
         place = {guest: at for at, guest in enumerate(guests.tolist())}
         for chain in self.matched.chains:
             for at, (guest, seat) in enumerate(zip(chain.guests, chain.to, strict=True)):
@@ -226,7 +223,7 @@ class Story:
                 one = judged[guest]
                 to = place[guest]
                 worth = int(self.problem.worth[row[to], own[to]])
-                made = self._pair(Kind.MOVE, Code.MOVE, said, seat, job, one, others, to, worth)
+                made = self._pair(Kind.MOVE, Code.MOVE, said, seat, job, one, worth)
                 here = self.problem.field.guests[guest].gpu.id
                 yield msgspec.structs.replace(made, from_gpu_id=here)
 
@@ -246,8 +243,6 @@ class Story:
         seat: int,
         job: int,
         one: Judged,
-        others: Rivals,
-        at: int,
         worth: int,
     ) -> Verdict:
         return Verdict(  # by place: by name it takes three times as long
@@ -267,7 +262,4 @@ class Story:
             one.slowdown_high,
             one.source,
             (one.flags,) if one.flags else (),
-            others.name[at],
-            others.loss[at],
-            others.price[at],
         )

@@ -66,7 +66,7 @@ def test_of_a_job_that_runs_there_the_whole_market_says_who_is_next_best():
     told = asked(snapshot)
     assert told.kind is Kind.PLACE
     assert told.runner_up == rival.name
-    assert told.runner_up_loss >= 0.0
+    assert told.runner_up_loss > 0.0
     assert told.gpu_price > 0.0
     assert "It runs there now. Next best there: job-2" in told.why
     assert asked(snapshot, rival).runner_up == "", "of a pair that is not made nothing is known"
