@@ -37,11 +37,13 @@ class Demand:
     """`jobs`: first those that wait, then those that run and may move, then those that stay.
 
     `profile` of each job is an index of `profiles`, `before` where it was among the jobs of the
-    round before, -1: it is new, or has changed. `job_class` is told of the first `len(waits)` jobs,
-    those that are matched: which class, whether it waits, and what its age is worth.
+    round before (`rounds` counts them), -1: it is new, or has changed. `job_class` is told of the
+    first `len(waits)` jobs, those that are matched: which class, whether it waits, and what its age
+    is worth.
     """
 
     jobs: Sequence[JobFacts]
+    rounds: int
     before: Ints
     profile: Ints
     profiles: Sides
@@ -102,7 +104,8 @@ def demand_of(
     example, job_class = _grouped(matched, kind[: len(matched)], alone)
     order = np.lexsort((since, 2 * job_class + waits))
     classes = _classes(matched, example, job_class, order, profile, profiles, waits, alone)
-    return Demand(jobs, memory.jobs.before, profile, profiles, job_class, waits, age, classes)
+    kept = memory.jobs.rounds, memory.jobs.before
+    return Demand(jobs, *kept, profile, profiles, job_class, waits, age, classes)
 
 
 def slots_of(demand: Demand, pinned: Ints) -> Slots:

@@ -10,6 +10,7 @@ import numpy as np
 from workers.matching import columns, explain, weights
 from workers.matching.columns import Floats, Ints
 from workers.matching.demand import Demand
+from workers.matching.kept_guests import Hosted
 from workers.matching.memory import Judged, Memory
 from workers.matching.seats import Seats
 from workers.prediction.predictor import Judgement, Predictor
@@ -44,6 +45,34 @@ def judge(
         )
         _remember(memory, [keys[at] for at in new.tolist()], share, made)
     return [memory.judged[key] for key in keys]
+
+
+def host(
+    predictor: Predictor,
+    memory: Memory,
+    seats: Seats,
+    demand: Demand,
+    seat: Ints,
+    job: Ints,
+    share_percent: Floats,
+) -> Hosted:
+    """As `judge`, of running jobs: what the round before was told holds where nothing changed."""
+    load, profile = _numbers(memory, seats, demand, seat, job)
+    again = np.zeros(len(seat), bool)
+    judged = np.empty(len(seat), object)
+    throughput, slowdown = np.empty(len(seat)), np.empty(len(seat))
+    if known := memory.guests.recall(demand.rounds, demand.before[job]):
+        at, last, _ = known
+        again = (at >= 0) & (last.load[at] == load) & (last.profile[at] == profile)
+        again &= last.share_percent[at] == share_percent
+        judged[again] = last.judged[at[again]]
+        throughput[again], slowdown[again] = last.throughput[at[again]], last.slowdown[at[again]]
+    new = np.flatnonzero(~again)
+    made = judge(predictor, memory, seats, demand, seat[new], job[new], share_percent[new])
+    judged[new] = made
+    throughput[new] = columns.numbers(made, "throughput")
+    slowdown[new] = columns.numbers(made, "slowdown")
+    return Hosted(load, profile, share_percent, judged, throughput, slowdown, again)
 
 
 def choose(
@@ -83,10 +112,17 @@ def _keys(
     memory: Memory, seats: Seats, demand: Demand, seat: Ints, job: Ints, wanted: Sequence[Hashable]
 ) -> list[Key]:
     """What a judgement depends on, the same in every round."""
+    load, profile = _numbers(memory, seats, demand, seat, job)
+    return list(zip(load.tolist(), profile.tolist(), wanted, strict=True))
+
+
+def _numbers(
+    memory: Memory, seats: Seats, demand: Demand, seat: Ints, job: Ints
+) -> tuple[Ints, Ints]:
+    """Of the loads and the profiles, the same in every round."""
     number = np.array(columns.codes(demand.profiles.key, memory.profiles), np.int64)
     online = np.array(seats.online.key, np.int64)[seats.load[seat]]
-    profile = number[demand.profile[job]]
-    return list(zip(online.tolist(), profile.tolist(), wanted, strict=True))
+    return online, number[demand.profile[job]]
 
 
 def _new(memory: Memory, keys: Sequence[Key]) -> Ints:

@@ -15,7 +15,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from workers.matching.gpu_columns import GpuColumns
 from workers.matching.job_columns import JobColumns
+from workers.matching.kept_guests import KeptGuests
 from workers.prediction.predictor import Predictor, Scores
 from workers.prediction.profiles import Floats, Ints, Profiles
 
@@ -92,10 +94,11 @@ class Memory:
         self.prices: Mapping[str, int] = prices or {}
         # Numbers for what is no number itself: the same in every round.
         self.jobs = JobColumns()
-        self.models: dict[Hashable, int] = {}
+        self.gpus = GpuColumns()
         self.profiles: dict[Hashable, int] = {}
         # By online side, profile of the job, and the share or what it was chosen for.
         self.judged: dict[tuple[int, int, Hashable], Judged] = {}
+        self.guests = KeptGuests()
         self._predictor = ""
         self._forget()
 
@@ -105,6 +108,7 @@ class Memory:
             self._predictor = predictor.name
             self._forget()
             self.judged.clear()
+            self.guests.forget()
         new = np.flatnonzero([key not in self._rows for key in online.key])
         if any(key not in self._columns for key in jobs.key) or self._is_full(len(online.key)):
             self._begin_anew(predictor, online, jobs, new)

@@ -34,9 +34,10 @@ from workers.matching.admission import Field
 from workers.matching.columns import Bools, Floats, Ints
 from workers.matching.demand import Classes, Demand, demand_of
 from workers.matching.job_columns import CONSERVATIVE
-from workers.matching.judging import judge
+from workers.matching.judging import host
+from workers.matching.kept_guests import Hosted
 from workers.matching.market import Worths
-from workers.matching.memory import Judged, Memory, Scored
+from workers.matching.memory import Memory, Scored
 from workers.matching.seats import Seats, seats_of
 from workers.prediction.predictor import Predictor
 from workers.reallocation import shares
@@ -78,7 +79,7 @@ class Guests:
 
     seat: Ints
     job: Ints
-    judged: Sequence[Judged]
+    hosted: Hosted
     throughput: Floats
     cost_work_s: Floats
     least_gain: Floats
@@ -315,14 +316,17 @@ def _hosts(
 
 def _alike(seats: Seats, classes: Classes, some: Ints, avoided: set[int]) -> list[Ints | Floats]:
     """Columns [some] that are the same for seats between which no job can tell."""
-    gpus = [seats.gpus[at] for at in some.tolist()]
-    alone = [gpu.id if gpu.held_for or gpu.id in avoided else -1 for gpu in gpus]
+    alone = np.full(len(seats.gpus), -1)
+    alone[seats.kept] = seats.kept
+    if avoided:
+        own = [at for at, gpu in enumerate(seats.gpus) if gpu.id in avoided]
+        alone[own] = own
     levels = [
         np.searchsorted(np.unique(need), left[some], side="right")
         for need, left in _scarcities(seats, classes)
     ]
     bound = seats.most_slowdown[some]
-    return [seats.load[some], seats.kind[some], np.array(alone, np.int64), bound, *levels]
+    return [seats.load[some], seats.kind[some], alone[some], bound, *levels]
 
 
 def _only(
@@ -330,8 +334,8 @@ def _only(
 ) -> dict[int, int]:
     """Closed GPUs are for who runs there, and those that are kept for a job for that one."""
     only = {row: int(own[row]) for row in np.flatnonzero(~open_).tolist()}
-    kept = [(at, gpu.held_for) for at, gpu in enumerate(seats.gpus) if gpu.held_for is not None]
-    only |= {int(row_of[at]): class_of[job] for at, job in kept if job in class_of}
+    kept = [(int(row_of[at]), seats.gpus[at].held_for) for at in seats.kept.tolist()]
+    only |= {row: class_of[job] for row, job in kept if job in class_of}
     only.pop(-1, None)
     return only
 
@@ -549,9 +553,8 @@ def _guests(
     running = [guest.running for guest in field.guests]
     started, left = columns.numbers(running, "share_percent"), seats.share_percent[seat]
     share = np.maximum(shares.LEAST, np.minimum(started, left))
-    judged = judge(predictor, memory, seats, demand, seat, job, share)
-    throughput = columns.numbers(judged, "throughput")
-    slowdown = columns.numbers(judged, "slowdown")
+    hosted = host(predictor, memory, seats, demand, seat, job, share)
+    throughput, slowdown = hosted.throughput.copy(), hosted.slowdown.copy()
     _as_scored(throughput, slowdown, field, seats, demand, scores)
     unsaved = columns.numbers(running, "unsaved_work_s")
     cost = weights.cost_work_s(unsaved, seats.restart_s[seat], throughput)
@@ -561,7 +564,7 @@ def _guests(
     return Guests(
         seat=seat,
         job=job,
-        judged=judged,
+        hosted=hosted,
         throughput=throughput,
         cost_work_s=cost,
         least_gain=gain,

@@ -13,9 +13,12 @@ import msgspec
 import numpy as np
 
 from console.scheduling.plan import Code, Kind, Move, Placing, Verdict
+from console.scheduling.snapshot import GpuFacts
 from workers.matching import explain
+from workers.matching.columns import Bools, Ints
 from workers.matching.dealing import Pairs
 from workers.matching.judging import choose
+from workers.matching.kept_guests import Objects, Said
 from workers.matching.matched import Matched
 from workers.matching.memory import Judged, Memory
 from workers.matching.moves import Chain
@@ -66,10 +69,8 @@ class Story:
     @cached_property
     def throughput(self) -> float:
         """Of all that runs or is placed, where the plan puts it; in GPUs."""
-        guests, moved = self.problem.guests, set(self.deal.moved.tolist())
-        stay = (one.throughput for at, one in enumerate(guests.judged) if at not in moved)
-        go = (one.throughput for one in (*self._placed, *self._moved))
-        return sum(stay) + sum(go)
+        stay = np.delete(self.problem.guests.hosted.throughput, self.deal.moved)
+        return float(stay.sum()) + sum(one.throughput for one in (*self._placed, *self._moved))
 
     def placings(self) -> Iterator[Placing]:
         quota = self.seats.quota_bytes[self.deal.placed.seat].tolist()
@@ -179,38 +180,57 @@ class Story:
         There are as many of these as there are GPUs, in every round: so they are told column by
         column.
         """
+        guests, memory = self.problem.guests, self.memory
+        gpus = np.fromiter((gpu.id for gpu in self._hosts), np.int64, len(guests.seat))
+        fixed, why = self._why_kept()
+        verdict = np.empty(len(gpus), object)
+        new = np.ones(len(gpus), bool)
+        demand = self.problem.demand
+        if known := memory.guests.recall(demand.rounds, demand.before[guests.job]):
+            at, _, last = known
+            same = guests.hosted.again & (last.gpu[at] == gpus) & (last.worth[at] == guests.worth)
+            same &= (last.why[at] == why) & last.stays[at]
+            verdict[same], new = last.verdict[at[same]], ~same
+        stays = np.ones(len(gpus), bool)
+        stays[self.deal.moved] = False
+        some = np.flatnonzero(new & stays)
+        verdict[some] = list(self._stay(some, gpus[some], fixed[some], why[some]))
+        said = Said(gpus, guests.worth, why, stays, verdict)
+        memory.guests.keep(demand.rounds, len(self.problem.field.waiting), guests.hosted, said)
+        yield from verdict[stays].tolist()
+
+    @property
+    def _hosts(self) -> Sequence[GpuFacts]:
+        return self.seats.gpus[len(self.problem.field.free) :]
+
+    def _stay(self, some: Ints, gpus: Ints, fixed: Bools, why: Objects) -> Iterator[Verdict]:
+        """Of the guests `some`, column by column, since in a first round they are all of them."""
         guests = self.problem.guests
-        at = np.setdiff1d(np.arange(len(guests.job)), self.deal.moved)
-        some = at.tolist()
-        judged = [guests.judged[one] for one in some]
-        codes, said = self._why_kept(some, judged)
-        figures = zip(*map(_FIGURES, judged), strict=True) if some else [()] * len(_TOLD)
+        judged = guests.hosted.judged[some].tolist()
+        figures = zip(*map(_FIGURES, judged), strict=True) if judged else [()] * len(_TOLD)
         speed, slower, share, low, high, least, most, source = figures
-        jobs = [self.jobs[job].id for job in guests.job[at].tolist()]
-        gpus = [self.seats.gpus[seat].id for seat in guests.seat[at].tolist()]
-        worth = (guests.worth[at] / SCALE).tolist()
+        codes = [Code.FIXED if one else Code.KEPT for one in fixed.tolist()]
+        said = [f"{one.said} {because}" for one, because in zip(judged, why, strict=True)]
+        jobs = [self.jobs[job].id for job in guests.job[some].tolist()]
+        worth = (guests.worth[some] / SCALE).tolist()
         flags = [(one.flags,) if one.flags else () for one in judged]
         kind, nobody = repeat(Kind.KEEP), repeat(None)
-        head = kind, codes, said, jobs, gpus, nobody, worth
+        head = kind, codes, said, jobs, gpus.tolist(), nobody, worth
         yield from map(Verdict, *head, speed, slower, share, low, high, least, most, source, flags)
 
-    def _why_kept(
-        self, some: Sequence[int], judged: Sequence[Judged]
-    ) -> tuple[list[Code], list[str]]:
-        field, trimmed = self.problem.field, set(self.matched.trimmed.tolist())
-        gains = explain.percents(self.problem.guests.least_gain)
-        kept = {gain: explain.kept(gain) for gain in set(gains)}
-        codes, said = [], []
-        for at, one in zip(some, judged, strict=True):
-            guest = field.guests[at]
-            stays = (
-                explain.trimmed(guest.gpu.pool in field.moves_open)
-                if at in trimmed
-                else guest.stays
-            )
-            codes.append(Code.FIXED if stays else Code.KEPT)
-            said.append(f"{one.said} {explain.fixed(stays) if stays else kept[gains[at]]}")
-        return codes, said
+    def _why_kept(self) -> tuple[Bools, Objects]:
+        """Of each guest: whether it may not move, and why it stays."""
+        field, trimmed = self.problem.field, self.matched.trimmed
+        percent = np.rint(100.0 * self.problem.guests.least_gain)
+        gain, which = np.unique(percent, return_inverse=True)
+        why = np.array([explain.kept(one) for one in explain.percents(gain / 100.0)], object)[which]
+        fixed = np.arange(len(which)) >= field.moving
+        fixed[trimmed] = True
+        why[field.moving :] = [explain.fixed(one.stays) for one in field.guests[field.moving :]]
+        for at in trimmed.tolist():
+            pool = field.guests[at].gpu.pool
+            why[at] = explain.fixed(explain.trimmed(pool in field.moves_open))
+        return fixed, why
 
     def _moves(self) -> Iterator[Verdict]:
         guests = self.deal.moved

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from console.scheduling.plan import Kind
 from tests.benchmarks.matching.cluster import Cluster
 from tests.workers.cast import a_job
 from workers.matching.decide import decide
@@ -25,6 +26,19 @@ def test_a_warm_round_is_worth_what_a_cold_one_of_the_same_facts_is(seed):
         assert plan.objective == plan.upper_bound
         # In ties either may choose what steers a plan, and is no part of its worth.
         assert plan.objective == pytest.approx(cold.objective, abs=1e-3)
+
+
+def test_what_is_said_again_of_jobs_that_stay_is_what_a_first_round_would_say():
+    cluster, memory = Cluster(60, 60, 8, 5), Memory()
+    plan = decide(cluster.snapshot(), last=memory)
+    for _ in range(4):
+        cluster.start(plan)
+        cluster.change(0.2, 0.1)
+        plan, cold = decide(cluster.snapshot(), last=memory), decide(cluster.snapshot())
+        first = {(one.job_id, one.gpu_id): one for one in cold.of(Kind.KEEP)}
+        again = [one for one in plan.of(Kind.KEEP) if (one.job_id, one.gpu_id) in first]
+        assert len(again) > 20
+        assert again == [first[one.job_id, one.gpu_id] for one in again]
 
 
 def test_columns_that_were_read_before_are_those_of_a_first_reading():
