@@ -20,7 +20,13 @@ from websockets.frames import Close, CloseCode
 from agents.complaints import Complaints
 from agents.outbox import Outbox
 from agents.wire import codec, packed
-from agents.wire.limits import MAX_MESSAGE_BYTES, MAX_SEQ, PROTOCOL_MAX, PROTOCOL_MIN
+from agents.wire.limits import (
+    MAX_MESSAGE_BYTES,
+    MAX_SEQ,
+    MAX_SKEW_S,
+    PROTOCOL_MAX,
+    PROTOCOL_MIN,
+)
 from agents.wire.messages import (
     BackfillAck,
     Envelope,
@@ -190,7 +196,7 @@ class Link:
         self._protocol = welcome.protocol
         now, outbox = time.monotonic(), self._station.outbox
         outbox.resume(welcome.acked_seq, now)
-        outbox.backfill.begin(welcome.history_after, time.time(), now)
+        outbox.backfill.begin(missed_after(welcome, time.time()), time.time(), now)
         self._complaint = Complaint()
         self._welcomes += 1
         log.info("%s: connected to %s", self._name, self._url)
@@ -271,6 +277,15 @@ class Pulse:
         elif passed_s >= PING_EVERY_S:
             self._asked_at = now
             self._answer = asyncio.ensure_future(await self._socket.ping())
+
+
+def missed_after(welcome: Welcome, now: float) -> float | None:
+    """From when on a back-fill is wanted, by our clock at Unix time `now`. The console dates what
+    comes from a clock that is off by its own."""
+    ahead_s = now - welcome.server_time
+    if welcome.history_after is None or abs(ahead_s) <= MAX_SKEW_S:
+        return welcome.history_after
+    return welcome.history_after + ahead_s
 
 
 def _explained(error: Exception) -> Complaint:

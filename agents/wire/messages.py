@@ -234,8 +234,9 @@ class EventBatch(Message, frozen=True, tag="events"):
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """Answer to `Hello`. `history_after`: of the telemetry that was recorded after this time, by
-    the node's clock, a back-fill is wanted; None: this console takes none."""
+    """Answer to `Hello`. `history_after`: of the telemetry that was recorded after this time a
+    back-fill is wanted; None: this console takes none. It is by the node's clock, or by that of
+    `server_time` where the two are more than `limits.MAX_SKEW_S` apart."""
 
     protocol: int
     server_time: float

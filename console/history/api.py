@@ -51,13 +51,15 @@ class BandSerializer(serializers.Serializer[Any]):
 
 class ChartSerializer(serializers.Serializer[Any]):
     """`times` are the starts of points that are `period_s` long, in Unix seconds; `tier` says what
-    was read, `samples` from how many GPU-seconds each point is."""
+    was read, `samples` from how many GPU-seconds each point is, `by_receipt` whether the time of
+    any of these is that of its receipt: the clock of its node was off by more than 2 s."""
 
     tier = serializers.CharField()
     period_s = serializers.IntegerField()
     gpus = serializers.IntegerField()
     times = serializers.ListField(child=serializers.FloatField())
     samples = serializers.ListField(child=serializers.IntegerField())
+    by_receipt = serializers.ListField(child=serializers.BooleanField())
     series = serializers.DictField(child=BandSerializer())
 
 
@@ -151,8 +153,9 @@ def _lines(chart: Chart) -> Iterator[str]:
     write = csv.writer(_Echo()).writerow
     bands = list(chart.series.items())
     heads = [f"{name}_{which}" for name, _ in bands for which in ("mean", "low", "high")]
-    yield write(["at", "samples", *heads])
+    yield write(["at", "samples", "by_receipt", *heads])
     for point, at in enumerate(chart.times):
         values = [one[point] for _, band in bands for one in (band.mean, band.low, band.high)]
         moment = datetime.fromtimestamp(at, UTC).isoformat()
-        yield write([moment, chart.samples[point], *values])
+        dated = int(chart.by_receipt[point]) if chart.samples[point] else None
+        yield write([moment, chart.samples[point], dated, *values])

@@ -67,19 +67,23 @@ SCALES: Final[Mapping[str, Scale]] = {
     "online_processes": Linear(1.0),
     "offline_processes": Linear(1.0),
     "state": Linear(1.0),  # index in names.GPU_STATES
+    "by_receipt": Linear(1.0),  # 1: its second is that of its receipt, for the node's clock is off
 }
 NAMES: Final = tuple(SCALES)
 AT: Final = {name: index for index, name in enumerate(NAMES)}
 # The first of NAMES are the signals, in the wire's own order: for these the worst is kept as well.
 WORST: Final = len(SIGNALS)
 # Of a mean nothing sensible could be said: what counts is the highest of the time.
-HIGHEST: Final = frozenset({Signal.XID.value, "state"})
+HIGHEST: Final = frozenset({Signal.XID.value, "state", "by_receipt"})
 _FROM_GRID: Final = [COLUMN[name] for name in NAMES if name in COLUMN]
 
 
-def taken(values: Floats, state: npt.NDArray[np.uint8]) -> Floats:
+def taken(
+    values: Floats, state: npt.NDArray[np.uint8], by_receipt: npt.NDArray[np.bool_]
+) -> Floats:
     """The columns that are kept, in the order of NAMES: [GPUs, NAMES] of [GPUs, COLUMNS]."""
-    return np.column_stack([values[:, _FROM_GRID], state.astype(np.float32)])
+    others = (state.astype(np.float32), by_receipt.astype(np.float32))
+    return np.column_stack([values[:, _FROM_GRID], *others])
 
 
 def encode(values: Floats, names: Sequence[str] = NAMES) -> Codes:

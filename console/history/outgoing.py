@@ -16,7 +16,7 @@ from django.conf import settings
 
 from console.history import kept, rows
 from console.history.rows import Rows
-from console.telemetry.latest import Bytes, Floats, Ids, Times
+from console.telemetry.latest import Bytes, Flags, Floats, Ids, Times
 
 BATCH_S: Final = 10
 # A second is complete once this has passed after it: agents and their way here differ.
@@ -32,6 +32,7 @@ class _Taken(NamedTuple):
     state: Bytes
     values: Floats
     worst: Floats
+    by_receipt: Flags
 
 
 class Outgoing:
@@ -43,9 +44,17 @@ class Outgoing:
         self._waiting = rows.none()
         self._until = 0
 
-    def take(self, gpu: Ids, at: Times, state: Bytes, values: Floats, worst: Floats) -> None:
+    def take(
+        self,
+        gpu: Ids,
+        at: Times,
+        state: Bytes,
+        values: Floats,
+        worst: Floats,
+        by_receipt: Flags,
+    ) -> None:
         """Samples that came to this process. The arrays must not change any more."""
-        self._taken.append(_Taken(gpu, at, state, values, worst))
+        self._taken.append(_Taken(gpu, at, state, values, worst, by_receipt))
 
     async def flush(self, client: redis.asyncio.Redis, process: str, now: float) -> None:
         """Put down what is complete, if anything newly is. Raises redis.RedisError; then all of it
@@ -77,11 +86,13 @@ def _with(waiting: Rows, taken: list[_Taken]) -> Rows:
     return rows.joined([waiting, encoded(*columns)])
 
 
-def encoded(gpu: Ids, at: Times, state: Bytes, values: Floats, worst: Floats) -> Rows:
+def encoded(
+    gpu: Ids, at: Times, state: Bytes, values: Floats, worst: Floats, by_receipt: Flags
+) -> Rows:
     """Samples as they are kept, by GPU and second."""
     order = np.lexsort((at, gpu))
     ids, moments = gpu[order].astype(np.int64), at[order]
-    last = kept.encode(kept.taken(values[order], state[order]))
+    last = kept.encode(kept.taken(values[order], state[order], by_receipt[order]))
     codes = kept.encode(worst[order], kept.NAMES[: kept.WORST])
     codes = np.where(codes == kept.MISSING, last[:, : kept.WORST], codes)
     return Rows(ids, seconds(ids, moments), last, codes)

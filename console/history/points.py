@@ -21,6 +21,8 @@ class Band:
 class Chart:
     """`times` are the starts of the points, Unix seconds, `period_s` apart; `tier` names what was
     read. `samples` says from how many GPU-seconds each point is, `gpus` of how many GPUs at most.
+    `by_receipt`: whether the time of any of these is that of its receipt, because the clock of its
+    node was off.
     """
 
     tier: str
@@ -29,3 +31,4 @@ class Chart:
     series: dict[str, Band]
     samples: list[int]
     gpus: int
+    by_receipt: list[bool]

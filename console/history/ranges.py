@@ -74,13 +74,13 @@ def _chart(scope: Scope, names: Sequence[str], start: float, end: float, how: Re
     times = [float(first + number * period_s) for number in range(count)]
     if found is None:
         gap: Values = [None] * count
-        return Chart(
-            how.tier.name, period_s, times, {n: Band(gap, gap, gap) for n in names}, [0] * count, 0
-        )
+        series = {name: Band(gap, gap, gap) for name in names}
+        return Chart(how.tier.name, period_s, times, series, [0] * count, 0, [False] * count)
     drawn = _as_one(rolling.together(found, how.together))
     gpus = len(found.members) if isinstance(scope, Gpu | Node) else _most(found, how)
     series = {name: _band(drawn, AT[name], name) for name in names}
-    return Chart(how.tier.name, period_s, times, series, drawn.count[0].tolist(), gpus)
+    samples, by_receipt = drawn.count[0].tolist(), (drawn.high[AT["by_receipt"], 0] > 0).tolist()
+    return Chart(how.tier.name, period_s, times, series, samples, gpus, by_receipt)
 
 
 def _read(scope: Scope, how: Reading, first: int, last: int) -> Rolled | None:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from console.history.kept import NAMES, WORST, Codes
+from console.history.kept import MISSING, NAMES, WORST, Codes
 from console.history.steps import deflate, inflate, shuffled, steps, summed, unshuffled
 
 _WIDTH: Final = len(NAMES) + WORST
@@ -70,17 +70,20 @@ def pack(rows: Rows) -> bytes:
 
 
 def unpack(data: bytes) -> Rows:
-    """Raises ValueError for what `pack` of this version did not make."""
+    """Names that were added since are missing in it. Raises ValueError for what `pack` of this
+    version or an older did not make."""
     try:
         packed = _decoder.decode(data)
     except msgspec.DecodeError as error:
         raise ValueError(f"not a batch of samples: {error}") from error
-    n = packed.rows
-    if packed.width != _WIDTH or not 0 <= n <= MOST_ROWS:
-        raise ValueError(f"a batch of {n} rows of {packed.width} columns is not of this version")
-    raw = inflate(packed.data, n * (4 + 8 + 2 * _WIDTH))
+    n, width = packed.rows, packed.width
+    names = width - WORST
+    if not (WORST <= names <= len(NAMES) and 0 <= n <= MOST_ROWS):
+        raise ValueError(f"a batch of {n} rows of {width} columns is not of this version")
+    raw = inflate(packed.data, n * (4 + 8 + 2 * width))
     gpu = np.cumsum(np.frombuffer(raw, "<i4", n), dtype=np.int64)
     second = np.cumsum(np.frombuffer(raw, "<i8", n, 4 * n))
-    codes = unshuffled(raw[n * 12 :], (_WIDTH, n))
-    last = summed(codes[: len(NAMES)]).T
-    return Rows(gpu, second, last, last[:, :WORST] + codes[len(NAMES) :].T)
+    codes = unshuffled(raw[n * 12 :], (width, n))
+    last = np.full((n, len(NAMES)), MISSING, np.int16)
+    last[:, :names] = summed(codes[:names]).T
+    return Rows(gpu, second, last, last[:, :WORST] + codes[names:].T)

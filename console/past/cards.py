@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from agents.wire.limits import MAX_SKEW_S
 from agents.wire.names import Signal
 from console.history.points import Band, Chart, Values
 from console.telemetry.scales import GIB
@@ -24,6 +25,7 @@ RANGES: Final[Mapping[str, tuple[int, str]]] = {
 USUAL: Final = "1h"
 # Lines of the table: a chart's points would be hundreds.
 LINES: Final = 48
+MOST_CLOCK_MARKS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Line:
 
     at: datetime
     cells: list[tuple[float | None, str, int]]
+    by_receipt: bool = False
 
 
 def cards(
@@ -125,9 +128,35 @@ def lines(chart: Chart, drawn: Sequence[Drawn]) -> list[Line]:
         Line(
             datetime.fromtimestamp(chart.times[at], UTC),
             [(values[at], one.unit, one.digits) for one, values in columns],
+            chart.by_receipt[at],
         )
         for at in range(len(chart.times) - 1, -1, -every)
     ]
+
+
+def clock_marks(chart: Chart) -> list[dict[str, Any]]:
+    """Where times begin to be those of receipt, and where they end to be."""
+    known = [at for at, samples in enumerate(chart.samples) if samples]
+    found: list[dict[str, Any]] = []
+    for before, at in zip([None, *known], known, strict=False):
+        was = before is not None and chart.by_receipt[before]
+        if chart.by_receipt[at] != was:
+            label = "node's clock good again" if was else "node's clock off"
+            found.append({"at": chart.times[at], "label": label, "look": "warn"})
+    return found[:MOST_CLOCK_MARKS]
+
+
+def clock(chart: Chart) -> str:
+    """In words: how much of it is dated by its receipt; "" where nothing is."""
+    known = sum(1 for samples in chart.samples if samples)
+    off = sum(chart.by_receipt)
+    if not off:
+        return ""
+    how_many = "all" if off == known else f"{off} of {known}"
+    return (
+        f"{how_many} points have samples dated by their receipt, for the clock of their node was"
+        f" off by more than {MAX_SKEW_S:g} s"
+    )
 
 
 def resolution(chart: Chart) -> str:

@@ -50,6 +50,7 @@ def past(request: SreRequest, kind: str, owner: int) -> HttpResponse:
     names = [one.name for one in subject.drawn]
     chart = ranges.chart(subject.scope, names, *span)
     marks = charts.marks_between(subject.gpu, *_moments(span)) if subject.gpu else []
+    marks = [*marks, *cards.clock_marks(chart)]
     context = {
         "subject": subject,
         "kind": kind,
@@ -62,6 +63,7 @@ def past(request: SreRequest, kind: str, owner: int) -> HttpResponse:
         "cards": cards.cards(chart, subject.drawn, span, subject.thresholds, marks),
         "lines": cards.lines(chart, subject.drawn),
         "resolution": cards.resolution(chart),
+        "clock": cards.clock(chart),
         "chart": chart,
         "file": _file(kind, owner, names, span),
     }

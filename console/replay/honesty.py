@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from agents.wire.limits import MAX_SKEW_S
 from console import figures
 from console.history.tiers import FRESH_S, RAW
-from console.replay.footage import Footage, Gap
+from console.replay.footage import Footage, Gap, Point
 from console.replay.rules_then import Force
 
 # What is told one by one; of more only their sum.
@@ -62,6 +63,26 @@ def _why(gap: Gap, silences: Silences) -> str:
     if silences.now - gap.start > RAW.kept_s:
         return "single seconds are kept for two days, and no means of then are left."
     return "the console did not hear the node then, and the node has not sent them since."
+
+
+def clocks(footage: Footage) -> list[str]:
+    """A sentence for each stretch in which the node's clock was off."""
+    stretches: list[tuple[float, float]] = []
+    for was, point in zip([None, *footage.points], footage.points, strict=False):
+        if not _is_by_receipt(point):
+            continue
+        start = stretches.pop()[0] if was and _is_by_receipt(was) else point.at
+        stretches.append((start, point.at + point.period_s))
+    return [
+        f"Times from {_clock(start)} to {_clock(end)} are those of receipt: the clock of the node"
+        f" was off by more than {MAX_SKEW_S:g} s."
+        for start, end in stretches[:TOLD]
+    ]
+
+
+def _is_by_receipt(point: Point) -> bool:
+    flag = point.row.get("by_receipt")
+    return flag is not None and flag.high > 0
 
 
 def policy(forces: Sequence[Force]) -> str:

@@ -64,6 +64,7 @@ def _context(known: Passport, start: datetime, end: datetime, mark: datetime) ->
         "data": tracks.data(footage, shown, forces),
         "resolution": honesty.resolution(footage),
         "missing": honesty.missing(footage, _silences(known)),
+        "clocks": honesty.clocks(footage),
         "policy": honesty.policy(forces),
         "earlier": _address(known.gpu, start),
         "later": _address(known.gpu, end + SPAN / 2) if end < present else "",

@@ -22,6 +22,7 @@ class Sender(Protocol):
 
     node_id: int
     name: str
+    behind_s: float
 
     def filled(self, until: float) -> None: ...
 
@@ -47,7 +48,8 @@ class Backfills:
             return
         blocks = self._waiting.pop(sender).blocks
         try:
-            written = await self._in_thread(services.backfill, sender.node_id, blocks, time.time())
+            told = sender.node_id, blocks, time.time(), sender.behind_s
+            written = await self._in_thread(services.backfill, *told)
         except (OperationalError, InterfaceError) as error:
             log.warning("%s: a back-fill is put off: %s", sender.name, error)
             return

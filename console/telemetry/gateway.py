@@ -86,6 +86,7 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         self.heard = False
         self.node_id = 0
         self.name = "unknown node"
+        self.behind_s = 0.0  # the clock of the node, when it sent last
         self._gpu_ids: Mapping[int, int] = {}
         self._row_of: Rows = np.empty(0, np.intp)
         self._epoch = -1
@@ -203,8 +204,9 @@ class AgentGateway(AsyncWebsocketConsumer):  # type: ignore[misc]
         elif telemetry.number <= self._telemetry_number:
             self._refuse("telemetry: no newer than what came before")
         else:
-            self._telemetry_number = telemetry.number
-            hub.intake.put(self, telemetry, time.time())
+            self._telemetry_number, now = telemetry.number, time.time()
+            self.behind_s = now - telemetry.sent_at
+            hub.intake.put(self, telemetry, now)
 
     def _take_status(self, status: Status) -> None:
         self._nonce, self._observed_generation = status.nonce, status.observed_generation

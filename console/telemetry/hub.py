@@ -220,7 +220,7 @@ class Hub:
         """Put into the grid what came since the last time."""
         taken = self.intake.drain(self.grid.facts, self.layout.epoch)
         for sampled in taken:
-            self.grid.put(*sampled)
+            self.grid.put(*sampled[:-1])
             ids = self.grid.facts.ids[sampled.rows]
             self.outgoing.take(ids, *sampled[1:])
             if self._others:

@@ -82,6 +82,7 @@ class Sampled(NamedTuple):
     state: Bytes
     values: Floats
     worst: Floats
+    by_receipt: Flags  # `at` is not what the node's own clock said
 
 
 def fault_of(telemetry: PackedTelemetry) -> str:
@@ -142,9 +143,12 @@ def _sift(messages: Sequence[Arrival]) -> tuple[Sampled, list[Refusal]]:
         by_gpu = wrong.any(axis=1) | wrong_worst.any(axis=1)
         first = int(sender[int(by_gpu.argmax())])
         refused.append(Refusal("telemetry: value out of bounds", count, first))
-    at = np.array([each.at for each in messages])[sender]
-    state = block[:, 1].astype(np.uint8)
-    return Sampled(row, at, state, values, worst), [each for each in refused if each.times]
+    at = np.array([each.at for each in messages])
+    by_receipt = at != np.array([each.telemetry.sent_at for each in messages])
+    sampled = Sampled(
+        row, at[sender], block[:, 1].astype(np.uint8), values, worst, by_receipt[sender]
+    )
+    return sampled, [each for each in refused if each.times]
 
 
 def _rows(index: _Doubles, sender: Rows, tables: Sequence[Rows]) -> Rows:

@@ -8,8 +8,15 @@ import pytest
 
 from agents import backfill
 from agents import link as link_module
-from agents.link import CLOSE_TIMEOUT_S, PING_EVERY_S, PING_TIMEOUT_S, Link, retry_after_s
-from agents.wire.messages import EventAck
+from agents.link import (
+    CLOSE_TIMEOUT_S,
+    PING_EVERY_S,
+    PING_TIMEOUT_S,
+    Link,
+    missed_after,
+    retry_after_s,
+)
+from agents.wire.messages import EventAck, Welcome
 from agents.wire.names import EventKind, PlacementState
 from tests.agents.cast import PLACEMENT_ID, Stage, desired, placement
 from tests.agents.fake_console import TOKEN, FakeConsole, until
@@ -91,6 +98,13 @@ async def test_what_a_console_missed_is_told_to_it_once_it_is_back(console, site
     assert numbers[0] == last.number + 1
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
     assert live.number - 1 <= numbers[-1] <= live.number
+
+
+@pytest.mark.parametrize(("ahead_s", "after"), [(1.5, 400.0), (-60.0, 340.0), (3_600.0, 4_000.0)])
+def test_what_was_missed_is_asked_for_by_the_clock_that_dated_it(ahead_s, after):
+    welcome = Welcome(2, 500.0, 0, 400.0)
+    assert missed_after(welcome, 500.0 + ahead_s) == after
+    assert missed_after(Welcome(2, 500.0, 0), 500.0 + ahead_s) is None
 
 
 async def test_a_console_that_comes_back_later_is_found(tmp_path):

@@ -146,7 +146,8 @@ def made_up(gpus: int, seconds: int) -> Raw:
         values[:, COLUMN[name]] = np.exp(walk(*how))
     for name, value in FIXED.items():
         values[:, COLUMN[name]] = value
-    last = kept.encode(kept.taken(values, np.ones(len(values), np.uint8)))
+    state, by_receipt = np.ones(len(values), np.uint8), np.zeros(len(values), np.bool_)
+    last = kept.encode(kept.taken(values, state, by_receipt))
     worse = 1 + np.abs(rng.normal(0, 0.03, (len(values), kept.WORST)))
     worse[rng.random(worse.shape) > WORSE] = 1
     worst = kept.encode(values[:, : kept.WORST] * worse, kept.NAMES[: kept.WORST])

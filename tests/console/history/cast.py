@@ -22,7 +22,8 @@ def samples(gpus: list[int], start: int, seconds: int, seed: int = 1, **fixed: f
     values[:, COLUMNS.index("online_p99")] = rng.uniform(5, 50, count)
     for name, value in fixed.items():
         values[:, COLUMNS.index(name)] = value
-    last = kept.encode(kept.taken(values, np.ones(count, np.uint8)))
+    by_receipt = np.zeros(count, np.bool_)
+    last = kept.encode(kept.taken(values, np.ones(count, np.uint8), by_receipt))
     gpu = np.tile(np.array(gpus, np.int64), seconds)
     second = np.repeat(np.arange(start, start + seconds), len(gpus))
     return Rows(gpu, second, last, last[:, : kept.WORST].copy())

@@ -88,6 +88,20 @@ def test_hours_that_are_rolled_up_already_learn_of_it(node):
     assert not Block.objects.filter(epoch__gt=0).exists()
 
 
+@pytest.mark.parametrize("behind_s", [3_600.0, -40.0])
+def test_what_a_node_with_a_wrong_clock_recorded_is_put_right_and_marked(node, behind_s):
+    blocks = [recorded(DAY - int(behind_s), 30)]
+    told = [services.backfill(node.pk, blocks, DAY + 200, behind_s) for _ in range(2)]
+    assert told == [30, 0]
+    gpu = ranges.Gpu(Gpu.objects.get(node=node).pk)
+    found = ranges.chart(gpu, ["sm_activity"], DAY, DAY + 60, now=DAY + 60)
+    assert found.samples == [1] * 30 + [0] * 30
+    assert found.by_receipt == [True] * 30 + [False] * 30
+    assert services.backfill(node.pk, [recorded(DAY + 30, 10)], DAY + 200, 1.9) == 10
+    found = ranges.chart(gpu, ["sm_activity"], DAY, DAY + 60, 6, now=DAY + 60)
+    assert found.by_receipt == [True] * 3 + [False] * 3
+
+
 @pytest.mark.parametrize(
     "block",
     [recorded(DAY - 3 * HOUR_S, 5), recorded(DAY + 500, 5), recorded(DAY, 5, activity=4_000.0)],

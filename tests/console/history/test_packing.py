@@ -15,7 +15,7 @@ from console.telemetry.plausible import BOUNDS
 from tests.console.history.cast import DAY, samples
 
 # A state is an index; all else has bounds of what telemetry may say.
-MOST = {"state": (0.0, 10.0), "headroom_percent": (-16_000.0, 100.5)}
+MOST = {"state": (0.0, 10.0), "by_receipt": (0.0, 1.0), "headroom_percent": (-16_000.0, 100.5)}
 SPAN = {name: MOST.get(name) or BOUNDS[name] for name in kept.NAMES}
 # int16 ends before the widest bounds do; nobody has such a card or so many processes.
 CARD = 500 << 30
@@ -93,6 +93,20 @@ def test_a_batch_comes_back_exactly():
     back = rows.unpack(rows.pack(sent))
     order = np.lexsort((sent.second, sent.gpu))
     assert all((a == b[order]).all() for a, b in zip(back, sent, strict=True))
+
+
+def test_a_batch_of_a_version_that_kept_fewer_names_is_read(monkeypatch):
+    sent = samples([3, 5], DAY, 20)
+    older = sent._replace(last=sent.last[:, :-1])
+    monkeypatch.setattr(rows, "_WIDTH", rows._WIDTH - 1)
+    monkeypatch.setattr(rows, "NAMES", kept.NAMES[:-1])
+    data = rows.pack(older)
+    monkeypatch.undo()
+    back = rows.unpack(data)
+    order = np.lexsort((sent.second, sent.gpu))
+    assert (back.last[:, :-1] == older.last[order]).all()
+    assert (back.worst == older.worst[order]).all()
+    assert (back.last[:, -1] == kept.MISSING).all()
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", rows.pack(samples([1], DAY, 2))[:-3]])

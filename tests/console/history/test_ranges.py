@@ -154,7 +154,9 @@ def test_a_script_reads_the_past_as_numbers_and_as_a_file(history, gpus):
     assert set(told["series"]["online_p99"]["mean"]) == {None}
     file = history(**asked, download="csv")
     lines = b"".join(file.streaming_content).decode().splitlines()
-    assert lines[0].startswith("at,samples,sm_activity_mean")
+    assert lines[0].startswith("at,samples,by_receipt,sm_activity_mean")
+    assert ",60,0,12.5" in lines[1]
+    assert set(told["by_receipt"]) == {False}
     assert lines[1].endswith(",12.5,12.5,12.5,,,")
     assert "attachment" in file["Content-Disposition"]
 

@@ -39,7 +39,7 @@ def send(gpus: list[int], seconds: int) -> None:
         client, process = redis.asyncio.Redis.from_url(settings.REDIS_URL), Outgoing()
         for second in range(MINUTE, MINUTE + seconds):
             at = np.full(len(gpus), second + 0.4)
-            process.take(np.array(gpus, np.uint32), at, state, values, worst)
+            process.take(np.array(gpus, np.uint32), at, state, values, worst, state == 0)
             await process.flush(client, "web-1", second + 1.0)
         await process.flush(client, "web-1", MINUTE + seconds + outgoing.BATCH_S)
         await client.aclose()
@@ -143,9 +143,8 @@ def test_without_redis_samples_wait_and_then_they_are_bounded(gpus, settings, mo
         client = redis.asyncio.Redis.from_url(settings.REDIS_URL)
         for second in range(MINUTE, MINUTE + 40):
             at = np.full(3, second + 0.4)
-            process.take(
-                np.array(gpus, np.uint32), at, np.ones(3, np.uint8), values, values[:, :12]
-            )
+            told = np.ones(3, np.uint8), values, values[:, :12], np.zeros(3, np.bool_)
+            process.take(np.array(gpus, np.uint32), at, *told)
             with suppress(redis.RedisError):
                 await process.flush(client, "web-1", second + 1.0)
 

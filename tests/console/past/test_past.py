@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import time
@@ -89,7 +90,7 @@ def test_of_what_is_not_there_or_out_of_sight_there_is_no_past(client, gpu, addr
 def a_chart(period_s: int, tier: str, points: int = 3) -> Chart:
     band = Band([None, 5.0, None][:points], [None, 4.0, None], [None, 6.0, None])
     times = [float(period_s * n) for n in range(points)]
-    return Chart(tier, period_s, times, dict.fromkeys(kept.NAMES, band), [0, 1, 0], 1)
+    return Chart(tier, period_s, times, dict.fromkeys(kept.NAMES, band), [0, 1, 0], 1, [False] * 3)
 
 
 def test_missing_is_never_zero_in_a_chart_or_its_table():
@@ -99,6 +100,15 @@ def test_missing_is_never_zero_in_a_chart_or_its_table():
         [None, 5.0, None], [None, 4.0, None], [None, 6.0, None],
     ]  # fmt: skip
     assert [line.cells[0][0] for line in cards.lines(chart, [cards.SM])] == [None, 5.0, None]
+
+
+def test_a_chart_says_which_times_are_those_of_receipt():
+    chart = dataclasses.replace(a_chart(10, "10 s"), samples=[9, 9, 9], by_receipt=[0, 1, 0])
+    assert [mark["at"] for mark in cards.clock_marks(chart)] == [10.0, 20.0]
+    assert cards.clock(chart).startswith("1 of 3 points")
+    assert [line.by_receipt for line in cards.lines(chart, [cards.SM])] == [0, 1, 0]
+    assert cards.clock(a_chart(10, "10 s")) == ""
+    assert cards.clock_marks(a_chart(10, "10 s")) == []
 
 
 @pytest.mark.parametrize(

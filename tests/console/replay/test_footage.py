@@ -46,6 +46,14 @@ def test_what_was_recorded_more_finely_counts():
     assert footage.sources == [("history", 10), ("event", 1)]
 
 
+def test_where_the_clock_of_the_node_was_off_it_says_so():
+    off, good = (Reading(flag, flag, flag) for flag in (1, 0))
+    points = [(at, {"by_receipt": off if 10 <= at < 20 else good}) for at in range(40)]
+    (sentence,) = honesty.clocks(assemble([Recording("the history", 1, points)], 0, 40))
+    assert sentence.startswith("Times from 00:00:10 to 00:00:20 are those of receipt")
+    assert honesty.clocks(assemble([recording("a", 1, seconds(0, 9))], 0, 40)) == []
+
+
 def test_of_an_empty_recording_everything_is_missing():
     footage = assemble([Recording("a", 1, [(5.0, {})])], 0, 600)
     assert p99(footage, 5) is None

@@ -42,6 +42,14 @@ def value(sampled: Sampled, name: str) -> float:
     return float(sampled.values[0, COLUMN[name]])
 
 
+@pytest.mark.parametrize(("clock_s", "by_receipt"), [(1.9, False), (-2.1, True), (3e4, True)])
+def test_what_is_dated_by_its_receipt_is_marked(clock_s, by_receipt):
+    told = packed.pack(Telemetry(1, NOW + clock_s, (sample(0), sample(1))))
+    at = plausible.sample_time(told.sent_at, NOW)
+    ((found,), _) = plausible.sift([Arrival(told, ROWS, at)])
+    assert found.by_receipt.tolist() == [by_receipt] * len(found.rows)
+
+
 def test_a_true_sample_passes_whole():
     sampled, refused = sift(packed_of(sample(1, sm_activity=33.0)))
     assert sampled.rows.tolist() == [3]

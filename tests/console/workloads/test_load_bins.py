@@ -54,5 +54,5 @@ def test_a_minute_with_a_gap_or_with_a_guest_for_part_of_it_is_left_out():
     guests = Band([0, 1, 0.5, None, 0], [0, 1, 0, None, 0], [0, 1, 1, None, 0])
     whole = Band([5, 5, 5, 5, None], [5] * 5, [5] * 5)
     series = {"online_p99": whole, "online_qps": whole, "offline_processes": guests}
-    chart = Chart("1 min", 60, [0.0, 60.0, 120.0, 180.0, 240.0], series, [1] * 5, 1)
+    chart = Chart("1 min", 60, [0.0, 60.0, 120.0, 180.0, 240.0], series, [1] * 5, 1, [False] * 5)
     assert [(one.at, one.beside) for one in of_chart(1, chart)] == [(0, False), (60, True)]
