@@ -29,6 +29,7 @@ class Web(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._agents()
+        yield from self._history()
         yield from self._browsers()
         yield from self._loops()
 
@@ -48,6 +49,12 @@ class Web(Collector):
         if hub.polled_at > 0:
             words = "Since the database last said which orders hold."
             yield _gauge("orders_age_seconds", words, time.monotonic() - hub.polled_at)
+
+    def _history(self) -> Iterator[Metric]:
+        words = "Seconds of GPUs that could not wait for Redis any longer: the history lacks them."
+        yield _counter("history_dropped_samples", words, self._hub.outgoing.dropped_total)
+        words = "Seconds of GPUs that agents told later and the history lacked."
+        yield _counter("backfilled_samples", words, self._hub.backfills.seconds_total)
 
     def _browsers(self) -> Iterator[Metric]:
         audience = self._hub.audience

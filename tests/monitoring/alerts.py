@@ -142,6 +142,9 @@ CASES: Final = {
     "MuxFlowRefusing": counted(
         "muxflow_web_refused_total", 120, {"reason": "too large"}, instance="x"
     ),
+    "MuxFlowHistoryDropped": counted(
+        "muxflow_web_history_dropped_samples_total", 5, {"instance": "web:8000"}
+    ),
     "MuxFlowAgentUnlinked": Case(
         {'muxflow_agent_link_up{node="node-07"}': always(0)},
         {'muxflow_agent_link_up{node="node-07"}': always(1)},
