@@ -7,7 +7,7 @@ let pending = false; // "g" was pressed, waiting for the page's letter
 /** Whether this key press is a command, not text being typed. */
 export function isCommand(event) {
   const target = event.target;
-  const typing = target?.matches?.("input:not([type=checkbox]):not([type=radio]), select, textarea, [contenteditable]");
+  const typing = target?.matches?.("input:not([type=checkbox]):not([type=radio]):not([type=range]), select, textarea, [contenteditable]");
   return !typing && !event.ctrlKey && !event.metaKey && !event.altKey;
 }
 

@@ -3,7 +3,7 @@ import { lineChart } from "./charts/line.js";
 import { timeTicks, timeWord } from "./charts/ticks.js";
 import { quantity } from "./figures.js";
 import { el } from "./kit.js";
-import { indexAt, readingAt, spanAt } from "./replay_reading.js";
+import { indexAt, neighbour, readingAt, spanAt } from "./replay_reading.js";
 
 const TURN_MS = 100, URL_AFTER_MS = 300, TICK_PX = 76;
 
@@ -20,7 +20,9 @@ class Replay {
     this.mark = this.part("mark");
     this.rows = new Map([...page.querySelectorAll("[data-reading]")].map((row) => [row.dataset.reading, row]));
     this.stays = [...page.querySelectorAll("[data-part=stays] [data-from]")].map((node) => ({ from: Number(node.dataset.from), to: Number(node.dataset.to), node }));
-    this.moments = [...page.querySelectorAll(".rp-list li")].map((node) => ({ at: Number(node.dataset.at), node }));
+    this.list = page.querySelector(".rp-list");
+    this.moments = [...this.list.querySelectorAll("li")].map((node) => ({ at: Number(node.dataset.at), node }));
+    this.pins = [...page.querySelectorAll(".rp-pin, .rp-tick")].map((node) => ({ at: Number(node.dataset.at), what: node.title })).sort((a, b) => a.at - b.at);
   }
 
   part(name) { return this.page.querySelector(`[data-part="${name}"]`); }
@@ -31,7 +33,7 @@ class Replay {
     for (const track of this.data.tracks) lineChart(this.page.querySelector(`[data-track="${track.name}"]`), options(track, this.data, this.axis));
     this.place();
     new ResizeObserver(() => this.moveMark()).observe(this.stack);
-    this.scrub.disabled = this.play.disabled = false;
+    for (const control of [this.scrub, this.play, ...this.page.querySelectorAll("[data-step]")]) control.disabled = false;
     this.scrub.addEventListener("input", () => this.seek(Number(this.scrub.value)));
     this.play.addEventListener("click", () => this.toggle());
     this.stack.addEventListener("pointerdown", (event) => this.drag(event));
@@ -73,7 +75,8 @@ class Replay {
     for (const node of this.page.querySelectorAll("[data-part=clock]")) node.textContent = clock;
     for (const node of this.page.querySelectorAll("[data-part=state]")) node.replaceChildren(...(stay ? [...stay.node.childNodes].map((child) => child.cloneNode(true)) : ["state not known"]));
     const words = this.data.tracks.map((track) => this.tellOne(track, index));
-    for (const { at, node } of this.moments) node.classList.toggle("is-now", Math.abs(at - this.at) < 1);
+    for (const { at, node } of this.moments) node.classList.toggle("is-now", isNow(at, this.at));
+    this.part("told").textContent = this.pins.filter(({ at }) => isNow(at, this.at)).map(({ what }) => what).join("; ");
     this.scrub.setAttribute("aria-valuetext", `${clock}, ${stay?.node.textContent.trim() || "state not known"}, ${words.slice(0, 4).join(", ")}`);
   }
 
@@ -125,13 +128,25 @@ class Replay {
     to(event);
   }
 
+  /** To the pin before (−1) or after (1); the list beside it follows. */
+  step(way) {
+    const at = neighbour(this.pins, this.at, way);
+    if (at == null) return;
+    this.seek(at);
+    const row = this.list.querySelector(".is-now");
+    if (row) this.list.scrollTop = row.offsetTop - this.list.clientHeight / 2;
+  }
+
   onPin(event) {
-    const link = event.target.closest("[data-seek]");
+    const step = event.target.closest("[data-step]"), link = event.target.closest("[data-seek]");
+    if (step) return this.step(Number(step.dataset.step));
     if (!link || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     this.seek(Number(link.dataset.seek));
   }
 }
+
+const isNow = (at, moment) => Math.abs(at - moment) < 1;
 
 /** One track as a chart; low to high is shaded, and limits hold only as long as their version did. */
 function options(track, { times, start, end, around }, axis) {

@@ -16,6 +16,12 @@ export function spanAt(spans, at) {
   return spans.find(({ from, to }) => from <= at && at < to) ?? (spans.at(-1)?.to <= at ? spans.at(-1) : undefined);
 }
 
+/** The time of the pin before (−1) or after (1) a moment, of pins in ascending time; undefined: there is none. */
+export function neighbour(pins, at, way) {
+  const beyond = pins.filter((pin) => (pin.at - at) * way > 1e-3);
+  return (way < 0 ? beyond.at(-1) : beyond[0])?.at;
+}
+
 /** A track at a point: its value (null: missing), its worst where that was worse, and the limits then in force. */
 export function readingAt({ values, low, high, limits, falling }, index, at) {
   const value = values[index] ?? null, extreme = (falling ? low : high)[index] ?? null, worst = extreme === value ? null : extreme;

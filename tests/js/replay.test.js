@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { indexAt, readingAt, spanAt } from "../../static/js/replay_reading.js";
+import { indexAt, neighbour, readingAt, spanAt } from "../../static/js/replay_reading.js";
 
 const LIMITS = [{ from: 0, to: 10, busy: 40, evict: 60 }, { from: 10, to: 20, busy: 40, evict: 80 }];
 
@@ -29,4 +29,13 @@ test("the worst of a second is over the limit that held then, even where its las
   assert.equal(readingAt(track, 0, 15).over, false);
   const clock = { values: [900], low: [700], high: [900], falling: true, limits: [{ from: 0, to: 10, busy: 1000, evict: 800 }] };
   assert.deepEqual([readingAt(clock, 0, 1).worst, readingAt(clock, 0, 1).over], [700, true]);
+});
+
+test("the pin before and after a moment is never the one it stands on", () => {
+  const pins = [{ at: 10.25 }, { at: 20 }, { at: 20 }, { at: 31 }];
+  assert.equal(neighbour(pins, 10.25, 1), 20);
+  assert.equal(neighbour(pins, 20, 1), 31);
+  assert.equal(neighbour(pins, 20, -1), 10.25);
+  assert.equal(neighbour(pins, 31, 1), undefined);
+  assert.equal(neighbour([], 5, -1), undefined);
 });
