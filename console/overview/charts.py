@@ -76,6 +76,15 @@ def words(points: Sequence[FleetPoint], before: Baseline) -> dict[str, str | flo
     }
 
 
+def before(baseline: Baseline) -> dict[str, float | None]:
+    """What was before sharing, under the names that the live summary uses: a page that stays open
+    says how far its figures are from it."""
+    return {
+        "sm_activity": baseline.sm_activity_percent,
+        "p99_percent": baseline.p99_percent_of_slo,
+    }
+
+
 def present(last: FleetPoint) -> dict[str, float | None]:
     """The newest sample under the names that the live summary uses."""
     return {

@@ -46,10 +46,12 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Evictions:
-    """Evictions done in the last 24 hours, and how many of them were emergencies."""
+    """Evictions done in the last 24 hours, how many of them were emergencies, and how many wait for
+    a person now."""
 
     done: int
     emergency: int
+    waiting: int
 
 
 def oldest_sample() -> datetime | None:
@@ -173,10 +175,22 @@ def jobs(scope: Scope = EVERYWHERE) -> dict[str, int]:
 
 def evictions_done(now: datetime, scope: Scope = EVERYWHERE) -> Evictions:
     """One query."""
-    here = Eviction.objects.filter(scope.within("gpu__node__pool"))
-    done = here.filter(state=Eviction.State.COMPLETED, ended_at__gt=now - DAY)
-    emergency = Count("pk", filter=Q(origin="emergency"))
-    return Evictions(**done.aggregate(done=Count("pk"), emergency=emergency))
+    done = Q(state=Eviction.State.COMPLETED, ended_at__gt=now - DAY)
+    waits = Q(state=Eviction.State.PROPOSED)
+    here = Eviction.objects.filter(done | waits, scope.within("gpu__node__pool"))
+    return Evictions(
+        **here.aggregate(
+            done=Count("pk", filter=done),
+            emergency=Count("pk", filter=done & Q(origin="emergency")),
+            waiting=Count("pk", filter=waits),
+        )
+    )
+
+
+def sources(scope: Scope = EVERYWHERE) -> list[tuple[str, int]]:
+    """Where the figures come from: how many GPUs are simulated, stand-ins, or real. One query."""
+    rows = Gpu.objects.filter(LIVE, scope.within("node__pool")).values_list("source")
+    return list(rows.annotate(n=Count("pk")).order_by("-n", "source"))
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ def overview(request: SreRequest) -> HttpResponse:
         "fleet": queries.fleet(view.scope),
         "jobs": queries.jobs(view.scope),
         "evictions": queries.evictions_done(now, view.scope),
+        "sources": queries.sources(view.scope),
         "table": charts.table(past["points"]),
     }
     for _, read in PARTS.values():
@@ -117,7 +118,12 @@ def _past(view: View, now: datetime) -> dict[str, Any]:
         "last": points[-1] if points else None,
         "before": before,
         "words": words,
-        "data": {"charts": drawn, "words": words, "window": view.window.key},
+        "data": {
+            "charts": drawn,
+            "words": words,
+            "before": charts.before(before),
+            "window": view.window.key,
+        },
     }
 
 

@@ -1,30 +1,39 @@
 // The Overview: three charts and their words, read again every few seconds; state bar and figures from the live summary.
 import { lineChart } from "./charts/line.js";
+import { signed } from "./figures.js";
 import { show } from "./live_values.js";
 
 export function mount(element) {
   const first = JSON.parse(element.querySelector("#overview-data").textContent);
   const charts = new Map();
   for (const node of element.querySelectorAll("[data-chart]")) charts.set(node.dataset.chart, lineChart(node, first.charts[node.dataset.chart]));
-  const { source, poll } = element.dataset;
-  setInterval(() => document.hidden || read(source, charts, element), Number(poll) * 1000);
-  if (!element.hasAttribute("data-scoped")) document.addEventListener("mf:summary", ({ detail }) => onSummary(detail, element));
+  const { source, poll } = element.dataset, state = { before: first.before };
+  setInterval(() => document.hidden || read(source, charts, element, state), Number(poll) * 1000);
+  if (!element.hasAttribute("data-scoped")) document.addEventListener("mf:summary", ({ detail }) => onSummary(detail, element, state));
   document.addEventListener("mf:event", ({ detail }) => onEvent(detail));
 }
 
-async function read(source, charts, element) {
+async function read(source, charts, element, state) {
   const answer = await fetch(source).catch(() => null);
   if (!answer?.ok) return; // the header says that data is old; the charts keep what they have
-  const { charts: options, words, now } = await answer.json();
+  const { charts: options, words, before, now } = await answer.json();
+  state.before = before;
   for (const [name, chart] of charts) chart.set(options[name]);
-  show({ ...words, ...now }, element, "[data-live]");
+  show({ ...words, ...now, ...(state.live && gains(state.live, before)) }, element, "[data-live]");
   if (now.states) drawBar(element.querySelector("svg.statebar"), now.states);
 }
 
-function onSummary(summary, element) {
+function onSummary(summary, element, state) {
   const ratio = summary.p99_ratio;
-  show({ p99_percent: ratio == null ? null : ratio * 100, reporting: summary.live }, element);
+  state.live = { sm_activity: summary.sm_activity, p99_percent: ratio == null ? null : ratio * 100 };
+  show({ p99_percent: state.live.p99_percent, reporting: summary.live, ...gains(state.live, state.before) }, element);
   if (summary.states) drawBar(element.querySelector("svg.statebar"), summary.states);
+}
+
+/** How far the figures that are shown are from what was before sharing, so that the three always fit. */
+export function gains(live, before) {
+  const gain = (name) => (live[name] == null || before[name] == null ? "" : signed(live[name] - before[name], "points"));
+  return { sm_gain: gain("sm_activity"), p99_gain: gain("p99_percent") };
 }
 
 /** Widths of the state bar: shares of 1000, each state that occurs visible. */
