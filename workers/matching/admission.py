@@ -16,26 +16,23 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 import msgspec
+import numpy as np
 
-from agents.wire.names import GpuState, SharingMode
+from agents.wire.names import SHARING_MODES, SharingMode
 from console.scheduling.plan import Code
 from console.scheduling.snapshot import GpuFacts, JobFacts, RunningFacts, Snapshot
+from workers.matching.closing import Closed, closed
+from workers.matching.columns import Floats, Ints
+from workers.matching.gpu_columns import KEPT, MODE, OPEN
+from workers.matching.memory import Memory
 
-# Older samples say nothing about now. Our choice, as the map's "stale".
-LIVE_AGE_S: Final = 10.0
 MOST_ALONE: Final = 100
-
-
-class Closed(NamedTuple):
-    """Why a GPU or a job takes no part; the sentence stands by itself."""
-
-    code: Code
-    why: str
 
 
 class Guest(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +54,7 @@ class Field:
     `closed` and `out` tell of GPUs without a guest and of jobs that wait. The first `moving` of
     the guests may move. `alone`: jobs that are a class of their own, because of a GPU that they
     avoid or that is kept for them. `moves_open`: pools whose earlier moves hold up new ones.
+    `seat`: where the free GPUs, then those of the guests are among the snapshot's.
     """
 
     free: tuple[GpuFacts, ...]
@@ -67,123 +65,59 @@ class Field:
     out: tuple[tuple[JobFacts, Closed], ...]
     alone: frozenset[UUID]
     moves_open: frozenset[str]
+    seat: Ints
 
 
-def admit(snapshot: Snapshot) -> Field:
-    here = {gpu.id: gpu for gpu in snapshot.gpus}
-    running = [one for one in snapshot.running if one.gpu_id in here]
-    taken = {one.gpu_id for one in running}
+def admit(snapshot: Snapshot, memory: Memory | None = None) -> Field:
+    """`memory` spares reading GPUs of which nothing has changed since the round before."""
+    gpus = snapshot.gpus
+    told = (memory or Memory()).gpus.of(gpus)
+    kept = {at: gpus[at] for at in np.flatnonzero(told[:, KEPT]).tolist()}
+    here = dict(zip(map(attrgetter("id"), gpus), range(len(gpus)), strict=True))
     avoiding = {job_id for job_id, gpu_id in snapshot.avoid if gpu_id in here}
     waiting, out = _due(snapshot.jobs, snapshot.at)
     waiting = _within_caps(waiting, snapshot, out)
-    held = {gpu.held_for for gpu in snapshot.gpus if gpu.held_for} & {job.id for job in waiting}
-    shut = _shut(snapshot.gpus, snapshot.mode, held)
-    guests = _guests(running, here, shut, snapshot)
+    held = {job.id for job in waiting} & {gpu.held_for for gpu in kept.values()}
+    shut = _shut_for(kept, held) | _shut(gpus, told, snapshot.mode)
+    running, hosts = _hosted(snapshot.running, here)
+    guests = _guests(running, hosts, shut, snapshot)
     alone = _alone(waiting, guests, avoiding - held) | held
     waiting = _looked_at(waiting, avoiding - alone, out)
     guests = _pinned(guests, avoiding - alone)
-    moving = [guest for guest in guests if not guest.stays]
-    staying = [guest for guest in guests if guest.stays]
+    stays = np.array([bool(guest.stays) for guest in guests], bool)
+    order = np.argsort(stays, kind="stable")
+    taken = np.zeros(len(gpus), bool)
+    taken[hosts] = True
+    free = ~taken
+    free[list(shut)] = False
+    seat = np.concatenate([np.flatnonzero(free), hosts[order]])
     return Field(
-        free=tuple(gpu for gpu in snapshot.gpus if gpu.id not in shut and gpu.id not in taken),
-        closed=tuple((here[pk], why) for pk, why in shut.items() if pk not in taken),
-        guests=(*moving, *staying),
-        moving=len(moving),
+        free=tuple(compress(gpus, free.tolist())),
+        closed=tuple((gpus[at], shut[at]) for at in sorted(shut) if not taken[at]),
+        guests=tuple(guests[at] for at in order.tolist()),
+        moving=len(guests) - int(stays.sum()),
         waiting=tuple(waiting),
         out=tuple(out),
         alone=frozenset(alone),
         moves_open=snapshot.moves_open,
+        seat=seat,
     )
 
 
 # --- GPUs ---------------------------------------------------------------------------------
 
 
-def closed(gpu: GpuFacts, wanted: SharingMode) -> Closed | None:
-    """The first fact that forbids new offline work on `gpu`; None when it is open.
-
-    Facts that hold for long come first: they are the ones worth changing.
-    """
-    if (
-        gpu.mode is wanted
-        and _standing(gpu) == _USUAL
-        and (gpu.imported or (gpu.node_connected and _is_live(gpu)))
-    ):
-        return None  # nearly all of them, so they are told first
-    return _by_inventory(gpu, wanted) or _by_node(gpu) or _by_live_state(gpu)
+def _shut(gpus: Sequence[GpuFacts], told: Floats, wanted: SharingMode) -> dict[int, Closed]:
+    """By position; `told` is what the GPUs say in numbers."""
+    usual = (told[:, MODE] == SHARING_MODES.index(wanted)) & (told[:, OPEN] > 0.0)
+    unusual = [(at, closed(gpus[at], wanted)) for at in np.flatnonzero(~usual).tolist()]
+    return {at: why for at, why in unusual if why}
 
 
-_standing = attrgetter(
-    "state",
-    "holdback",
-    "conflict",
-    "disabled",
-    "unshareable_fact",
-    "never_share",
-    "draining",
-    "cordoned",
-)
-_USUAL: Final = (GpuState.HEALTHY, False, False, False, "", False, False, False)
-
-
-def _shut(
-    gpus: Sequence[GpuFacts], wanted: SharingMode, held: Collection[UUID | None]
-) -> dict[int, Closed]:
-    """By id; also those that are kept for a job that does not wait yet."""
-    shut = {gpu.id: why for gpu in gpus if (why := closed(gpu, wanted))}
-    for gpu in gpus:
-        if gpu.held_for and gpu.held_for not in held:
-            shut.setdefault(gpu.id, Closed(Code.HELD, "Kept free for a job that is moved here."))
-    return shut
-
-
-def _is_live(gpu: GpuFacts) -> bool:
-    least, headroom = gpu.rules.min_headroom_percent, gpu.headroom_percent
-    heard = gpu.live_age_s is not None and gpu.live_age_s <= LIVE_AGE_S
-    return heard and (headroom is None or headroom >= least)
-
-
-def _by_inventory(gpu: GpuFacts, wanted: SharingMode) -> Closed | None:
-    if gpu.holdback:
-        return Closed(Code.HOLDBACK, "Held back: it never shares, as the standing control.")
-    if gpu.mode != wanted:
-        return Closed(Code.MODE, f"Its sharing mode is {gpu.mode.value}, not {wanted.value}.")
-    if gpu.never_share:
-        whom = gpu.service or "its owner"
-        return Closed(Code.NEVER_SHARE, f"Marked as never to be shared, for {whom}.")
-    if gpu.conflict:
-        return Closed(Code.CONFLICT, "Another node claims the same GPU UUID.")
-    if gpu.disabled:
-        return Closed(Code.DISABLED, "Disabled until a person enables it.")
-    if gpu.unshareable_fact:
-        return Closed(Code.UNSHAREABLE, f"Not shareable: {gpu.unshareable_fact}.")
-    return None
-
-
-def _by_node(gpu: GpuFacts) -> Closed | None:
-    if gpu.draining:
-        return Closed(Code.DRAINING, "Its node is being drained.")
-    if gpu.cordoned:
-        return Closed(Code.CORDONED, "Its node is cordoned: no new placements.")
-    if not gpu.imported and not gpu.node_connected:
-        return Closed(Code.UNREACHABLE, "Its node is not connected.")
-    return None
-
-
-def _by_live_state(gpu: GpuFacts) -> Closed | None:
-    if gpu.state is not GpuState.HEALTHY:
-        return Closed(Code.STATE, f"Its state is {gpu.state.value}; only HEALTHY takes new work.")
-    if gpu.imported:
-        return None
-    if gpu.live_age_s is None or gpu.live_age_s > LIVE_AGE_S:
-        return Closed(Code.NO_LIVE_DATA, f"No sample in the last {LIVE_AGE_S:.0f} s.")
-    least = gpu.rules.min_headroom_percent
-    if gpu.headroom_percent is not None and gpu.headroom_percent < least:
-        return Closed(
-            Code.HEADROOM,
-            f"Headroom is {gpu.headroom_percent:.0f} %; new work needs {least:.0f} %.",
-        )
-    return None
+def _shut_for(gpus: Mapping[int, GpuFacts], held: Collection[UUID | None]) -> dict[int, Closed]:
+    """Those that are kept for a job that does not wait yet; `gpus` by position."""
+    why = Closed(Code.HELD, "Kept free for a job that is moved here.")
+    return {at: why for at, gpu in gpus.items() if gpu.held_for not in held}
 
 
 # --- jobs that wait -----------------------------------------------------------------------
@@ -263,20 +197,33 @@ def _looked_at(jobs: list[JobFacts], later: Collection[UUID], out: Out) -> list[
 # --- running jobs -------------------------------------------------------------------------
 
 
+def _hosted(
+    running: Sequence[RunningFacts], here: Mapping[int, int]
+) -> tuple[Sequence[RunningFacts], Ints]:
+    """Those that run on GPUs of the round, and the positions of these."""
+    at = [here.get(one.gpu_id, -1) for one in running]
+    hosts = np.array(at, np.int64)
+    if -1 in at:
+        running = [one for one, host in zip(running, at, strict=True) if host >= 0]
+    return running, hosts[hosts >= 0]
+
+
 def _guests(
     running: Sequence[RunningFacts],
-    here: Mapping[int, GpuFacts],
+    hosts: Ints,
     shut: Collection[int],
     snapshot: Snapshot,
 ) -> list[Guest]:
-    spent = {gpu.pool for gpu in here.values() if snapshot.restarts_left.get(gpu.pool, 0) <= 0}
+    pools = set(map(attrgetter("pool"), snapshot.gpus))
+    spent = {pool for pool in pools if snapshot.restarts_left.get(pool, 0) <= 0}
     why = {pool: _no_restart(pool, snapshot) for pool in spent}
-    found = []
-    for one in running:
-        gpu = here[one.gpu_id]
-        stays = one.fixed or _interrupted_enough(one) or why.get(gpu.pool, "")
-        found.append(Guest(one, gpu, stays, gpu.id not in shut))
-    return found
+    stays = [one.fixed or _interrupted_enough(one) for one in running]
+    gpus = [snapshot.gpus[at] for at in hosts.tolist()]
+    if why:
+        stays = [told or why.get(gpu.pool, "") for told, gpu in zip(stays, gpus, strict=True)]
+    open_ = np.ones(len(snapshot.gpus), bool)
+    open_[list(shut)] = False
+    return list(map(Guest, running, gpus, stays, open_[hosts].tolist()))
 
 
 def _interrupted_enough(running: RunningFacts) -> str:

@@ -84,7 +84,7 @@ def decide(
     """
     memory = Memory() if last is None else last
     watch = _Watch(clock, clock() + budget_s)
-    admitted = admit(snapshot)
+    admitted = admit(snapshot, memory)
     try:
         with watch.phase("score"):
             problem = problem_of(admitted, snapshot, predictor, memory)
@@ -118,7 +118,7 @@ def matched_as(
 ) -> Matched:
     """The market that `decide` would tell of, for questions about it. Raises OutOfTime."""
     watch = _Watch(time.perf_counter, time.perf_counter() + budget_s)
-    problem = problem_of(admit(snapshot), snapshot, predictor, memory)
+    problem = problem_of(admit(snapshot, memory), snapshot, predictor, memory)
     return match(problem, snapshot.restarts_left, memory.prices, watch)
 
 

@@ -8,8 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from agents.wire.names import SHARING_MODES
 from console.scheduling.snapshot import GpuFacts
 from workers.matching import columns
+from workers.matching.closing import closed
 from workers.matching.columns import Floats, Ints
 from workers.matching.kept_columns import KeptColumns
 from workers.prediction.profiles import Profiles
@@ -17,9 +19,10 @@ from workers.reallocation import shares
 
 MEMORY_STEP_BYTES: Final = 64 << 20
 # Which column is what. LOAD is all that a predictor is told, CARD the model that it knows, KIND all
-# that a job can ask for or be kept from by name; KEPT is 1 where the GPU is kept for a job.
+# that a job can ask for or be kept from by name. KEPT is 1 where the GPU is kept for a job, OPEN
+# where nothing but its sharing mode, MODE, keeps it from taking new work.
 SHARE_PERCENT, QUOTA_BYTES, MOST_SLOWDOWN, RESTART_S, MOVE_MIN_GAIN = range(5)
-LOAD, CARD, KIND, KEPT = range(5, 9)
+LOAD, CARD, KIND, KEPT, MODE, OPEN = range(5, 11)
 _LOADS: Final = ("sm_percent", "util_percent", "occupancy_percent", "bandwidth_percent")
 # A load is a number of 5 bits for each of its steps and the share, 10 for the time, and the model.
 _STEP_BITS, _TIME_BITS, _STEPS = 5, 10, 6
@@ -61,6 +64,8 @@ class GpuColumns:
             card,
             columns.codes(map(_NAMED, gpus), self._kinds),
             [gpu.held_for is not None for gpu in gpus],
+            list(map(SHARING_MODES.index, map(attrgetter("mode"), gpus))),
+            [closed(gpu, gpu.mode) is None for gpu in gpus],
         )
         return np.array(every, np.float64).T.copy()
 

@@ -23,17 +23,19 @@ class KeptColumns:
 
     def __init__(self, read: Callable[[Sequence[Any]], Floats]) -> None:
         self._read = read
-        self._facts: Sequence[Any] = ()
+        self._facts: Sequence[Any] | None = None
         self._id = self._order = np.empty(0, np.int64)
         self._told = np.empty((0, 0))
         self.before = np.empty(0, np.int64)
         self.rounds = 0
 
     def forget(self) -> None:
-        self._facts, self._id = (), np.empty(0, np.int64)
+        self._facts, self._id = None, np.empty(0, np.int64)
 
     def of(self, facts: Sequence[Any]) -> Floats:
         """[facts, columns] what `read` tells of each; it is asked only about those that are new."""
+        if facts is self._facts:
+            return self._told
         own = np.fromiter(map(id, facts), np.int64, len(facts))
         self.before = self._recalled(own)
         told = self._read_again(facts)

@@ -234,7 +234,8 @@ class Problem:
 def problem_of(field: Field, snapshot: Snapshot, predictor: Predictor, memory: Memory) -> Problem:
     """Score every load with every class, and say what stands between GPUs and jobs."""
     moving, staying = field.guests[: field.moving], field.guests[field.moving :]
-    seats = seats_of([*field.free, *(guest.gpu for guest in field.guests)], memory)
+    told = memory.gpus.of(snapshot.gpus)[field.seat]
+    seats = seats_of([*field.free, *(guest.gpu for guest in field.guests)], told, memory.gpus)
     demand = demand_of(
         field.waiting,
         [guest.running.job for guest in moving],

@@ -20,9 +20,10 @@ from workers.matching.gpu_columns import (
     QUOTA_BYTES,
     RESTART_S,
     SHARE_PERCENT,
+    GpuColumns,
     profiles_of,
 )
-from workers.matching.memory import Memory, Online
+from workers.matching.memory import Online
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,13 @@ class Seats:
         return np.nan_to_num(free, nan=np.inf)
 
 
-def seats_of(gpus: Sequence[GpuFacts], memory: Memory) -> Seats:
-    """`memory` reads anew only of those GPUs of which something has changed."""
-    told = memory.gpus.of(gpus)
+def seats_of(gpus: Sequence[GpuFacts], told: Floats, numbers: GpuColumns) -> Seats:
+    """`told` is what `numbers` tells of each GPU."""
     whole = told[:, LOAD : KIND + 1].astype(np.int64).T
     load_number, card, kind_number = whole[0], whole[1], whole[2]
     first, load = columns.groups(load_number)
-    example, kind = columns.compact(kind_number, memory.gpus.kinds)
-    cards = list(memory.gpus.cards)
+    example, kind = columns.compact(kind_number, numbers.kinds)
+    cards = list(numbers.cards)
     models = tuple(cards[number] for number in card[first].tolist())
     return Seats(
         gpus=gpus,

@@ -34,7 +34,7 @@ def renew(
     if not running:
         return {}
     memory = Memory()
-    seats = seats_of(gpus, memory)
+    seats = seats_of(gpus, memory.gpus.of(gpus), memory.gpus)
     demand = demand_of((), (), [one.job for one in running], (), snapshot, memory)
     share = _share(predictor, memory, seats, demand)
     before = [limits[one.placement_id] for one in running]
