@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from agents.wire import packed
+from agents.wire import samples as packing
+from agents.wire.messages import GpuSample, Samples, Telemetry
+from agents.wire.names import SIGNALS
 from console.history import kept
 from console.history.rows import Rows
 from console.telemetry.latest import COLUMNS
 
 # A day begins here, some time ago.
 DAY = 1_764_460_800
+
+
+def recorded(start: int, seconds: int, activity: float = 70.0, gpus: int = 1) -> Samples:
+    """What an agent of so many GPUs tells later of these seconds."""
+    values = (None, activity, *[None] * (len(SIGNALS) - 2))
+    rows = tuple(GpuSample(index, 1, values, values) for index in range(gpus))
+    told = [Telemetry(number, start + number + 0.2, rows) for number in range(seconds)]
+    return packing.block([packing.second(packed.pack(one)) for one in told])
 
 
 def samples(gpus: list[int], start: int, seconds: int, seed: int = 1, **fixed: float) -> Rows:

@@ -7,32 +7,21 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agents.wire import packed, samples
-from agents.wire.messages import GpuSample, Samples, Telemetry
-from agents.wire.names import SIGNALS
+from agents.wire.messages import Samples
 from console.history import ranges, rollup, services, writing
 from console.history.models import Block
 from console.history.tiers import DAY_S, HOUR_S
 from console.inventory.models import Gpu
 from tests.console.history import cast
-from tests.console.history.cast import DAY
+from tests.console.history.cast import DAY, recorded
 from tests.console.inventory.cast import a_node
 from tests.console.workloads.cast import a_service
 
 pytestmark = pytest.mark.django_db
 
 
-def recorded(start: int, seconds: int, activity: float = 70.0) -> Samples:
-    values = (None, activity, *[None] * (len(SIGNALS) - 2))
-    told = [
-        Telemetry(number, start + number + 0.2, (GpuSample(0, 1, values, values),))
-        for number in range(seconds)
-    ]
-    return samples.block([samples.second(packed.pack(one)) for one in told])
-
-
 def rolled_up(now: float) -> None:
-    for _ in range(40):
+    for _ in range(3):
         rollup.roll(datetime.fromtimestamp(now, UTC), lambda until: False)
 
 

@@ -30,7 +30,7 @@ def at(seconds: float) -> datetime:
 
 
 def rolled_up(until: float) -> None:
-    for _ in range(40):
+    for _ in range(3):
         rollup.roll(at(until), lambda until: False)
 
 

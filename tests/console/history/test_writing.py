@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 import redis.asyncio
 from django.conf import settings
-from django.db import OperationalError
+from django.db import OperationalError, connection, connections
 
 from console import live_state
-from console.history import outgoing, ranges, rows, writing
+from console.history import outgoing, ranges, rollup, rows, services, tiers, writing
 from console.history.models import Block, TakenBatch
 from console.history.outgoing import Outgoing
 from console.inventory.models import Gpu
 from console.telemetry.latest import COLUMN, COLUMNS
-from tests.console.history.cast import samples
+from tests.console.history.cast import recorded, samples
 from tests.console.inventory.cast import a_node
 from tests.console.telemetry.conftest import with_redis  # noqa: F401
 
@@ -122,6 +123,94 @@ def test_while_the_database_is_away_nothing_is_lost(gpus, breaks):
     while write():
         pass
     assert told(gpus[0], 300) == [40.0] * 300
+
+
+def put(some: rows.Rows) -> None:
+    """As batches of ten seconds, each when it is complete."""
+    client, batch = live_state.client(), some.second // 10 * 10
+    for start in np.unique(batch).tolist():
+        name = f"web-1:{start + 10}"
+        client.set(outgoing.key(name), rows.pack(some.take(batch == start)))
+        client.zadd(outgoing.index(), {name: start + 10})
+
+
+def test_ten_minutes_without_a_database_take_nothing_from_any_tier(gpus):
+    """Over the end of an hour, with the periods of the worker's tasks."""
+    hour = tiers.TEN.start(MINUTE)
+    outage = range(hour - 240, hour + 360)
+    put(samples(gpus, hour - 480, 1_200, sm_activity=40.0))
+
+    def is_away(execute, sql, params, many, context):
+        raise OperationalError("away")
+
+    failures = 0
+    for now in range(hour - 400, hour + 1_000, 10):
+        moment = datetime.fromtimestamp(now, UTC)
+        away = connection.execute_wrapper(is_away) if now in outage else nullcontext()
+        try:
+            with away:
+                writing.write(moment)
+                rollup.roll(moment, writing.is_behind)
+        except OperationalError:
+            failures += 1
+    assert failures == len(outage) // 10
+    rolled = Block.objects.filter(epoch=0, start=hour - 3_600)
+    assert set(rolled.values_list("tier_s", flat=True)) == {1, 10, 60}
+    node = ranges.Node(Gpu.objects.get(pk=gpus[0]).node_id)
+    pool = ranges.Pool(Gpu.objects.get(pk=gpus[0]).node.pool_id)
+    for scope, period_s in ((node, 1), (node, 10), (node, 60), (pool, 10), (pool, 60)):
+        told = ranges.chart(scope, ["sm_activity"], hour - 480, hour + 720, 1_200 // period_s)
+        assert told.period_s == period_s
+        assert told.samples == [3 * period_s] * (1_200 // period_s)
+
+
+def waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def by_a_writer(gpus: list[int], whole: rows.Rows) -> None:
+    with writing.turn() as epoch:
+        writing.store(whole, epoch)
+
+
+def by_a_backfill(gpus: list[int], whole: rows.Rows) -> None:
+    node = Gpu.objects.get(pk=gpus[0]).node_id
+    assert services.backfill(node, [recorded(MINUTE, 60, gpus=3)], MINUTE + 90) == 90
+
+
+def by_a_roller(gpus: list[int], whole: rows.Rows) -> None:
+    by_a_writer(gpus, whole)
+    for _ in range(5):
+        rollup.roll(datetime.fromtimestamp(MINUTE + 7_200, UTC), lambda until: False)
+
+
+@pytest.mark.parametrize("others", [by_a_writer, by_a_backfill, by_a_roller])
+def test_of_two_transactions_that_write_the_same_seconds_each_counts_once(gpus, others):
+    whole = samples(gpus, MINUTE, 60, sm_activity=70.0)
+
+    def work() -> None:
+        try:
+            others(gpus, whole)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as thread:
+        with writing.turn() as epoch:
+            writing.store(whole.take(whole.second < MINUTE + 30), epoch)
+            other = thread.submit(work)
+            while not (waits_for_a_lock() or other.done()):
+                time.sleep(0.01)
+        other.result()
+    pool = ranges.Pool(Gpu.objects.get(pk=gpus[0]).node.pool_id)
+    for scope, each in ((ranges.Gpu(gpus[1]), 1), (pool, 3)):
+        told = ranges.chart(scope, ["sm_activity"], MINUTE, MINUTE + 60, 6)
+        assert told.samples == [10 * each] * 6
+        assert set(told.series["sm_activity"].mean) == {70.0}
 
 
 def test_a_batch_that_is_none_holds_nobody_up(gpus):
