@@ -13,6 +13,10 @@ from uuid import UUID
 
 from agents.wire.names import GpuState, SharingMode
 
+# Loads of GPUs are judged in steps of this, rounded up: safe, and it makes GPUs alike.
+STEP_PERCENT: Final = 5.0
+# Older samples say nothing about now. Our choice, as the map's "stale".
+LIVE_AGE_S: Final = 10.0
 # Where the profile of a job comes from: its owner, its own profiling run, an earlier job that was
 # the same, or nowhere; then it is assumed to be demanding.
 PROFILE_SOURCES: Final = ("user", "measured", "history", "conservative")
@@ -55,7 +59,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """One GPU. `online` is its use now, `online_peak_percent` the most SM activity to expect.
+    """One GPU. `online` is its use now, `online_peak_percent` the most SM activity to expect. Live
+    figures are told as coarsely as they are judged, so that facts change when a verdict may.
 
     `live_age_s` None: nothing was heard of it. `imported`: its state and use are assumed.
     `held_for`: the job that was moved, or may be, to this GPU.

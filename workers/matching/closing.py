@@ -7,10 +7,7 @@ from typing import Final, NamedTuple
 
 from agents.wire.names import GpuState, SharingMode
 from console.scheduling.plan import Code
-from console.scheduling.snapshot import GpuFacts
-
-# Older samples say nothing about now. Our choice, as the map's "stale".
-LIVE_AGE_S: Final = 10.0
+from console.scheduling.snapshot import LIVE_AGE_S, GpuFacts
 
 
 class Closed(NamedTuple):

@@ -9,15 +9,15 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from console.scheduling.snapshot import STEP_PERCENT
+
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
 NAN: Final = float("nan")
-# Loads are rounded up to this step: safe, and it makes GPUs alike. Percent.
-STEP: Final = 5.0
 # Times are rounded to steps of 5 % as well.
-_LOG_STEP: Final = float(np.log1p(STEP / 100.0))
+_LOG_STEP: Final = float(np.log1p(STEP_PERCENT / 100.0))
 # How a missing value is coded; no step of a load is that high.
 MISSING: Final = 31
 _LONGEST: Final = 1_023
@@ -45,7 +45,7 @@ def codes_of(facts: Sequence[Any], *names: str) -> tuple[Ints, list[Any]]:
 
 def steps(percent: Floats) -> Ints:
     """How many steps of 5 %, rounded up, at most a whole card; `MISSING` for NaN."""
-    up = np.ceil(np.clip(percent, 0.0, 100.0) / STEP)
+    up = np.ceil(np.clip(percent, 0.0, 100.0) / STEP_PERCENT)
     return np.where(np.isnan(percent), MISSING, up).astype(np.int64)
 
 
@@ -58,7 +58,7 @@ def time_steps(seconds: Floats) -> Ints:
 
 def share_of_steps(count: Ints) -> Floats:
     """A load as a fraction of the card, NaN for `MISSING`."""
-    return np.where(count == MISSING, NAN, count * (STEP / 100.0))
+    return np.where(count == MISSING, NAN, count * (STEP_PERCENT / 100.0))
 
 
 def time_of_steps(count: Ints) -> Floats:

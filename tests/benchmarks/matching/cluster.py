@@ -112,9 +112,9 @@ class Cluster:
     def change(self, gpus: float, jobs: float) -> None:
         """The load of some GPUs is another, some jobs are done and as many are submitted.
 
-        A job of which nothing changes is the same object in the next round, also when it runs by
-        then: so it is where the database is read (`reading._same`). What runs has done the work of
-        a round more, and is told anew.
+        A GPU or a job of which nothing changes is the same object in the next round, also when the
+        job runs by then: so it is where the database is read (`reading._same_gpu`). What runs has
+        done the work of a round more, and is told anew.
         """
         for gpu in self.rng.choice(len(self.gpus), int(gpus * len(self.gpus)), replace=False):
             self.gpus[gpu] = self._gpu(int(gpu))
