@@ -1,16 +1,15 @@
 // The Map page: the controls, the address that holds the view, and the three pictures of it: map, legend, table.
-import { FILLS, lookOf } from "./heatmap/colour.js";
+import { brushOf, brushText } from "./heatmap/brush.js";
 import { Card } from "./heatmap/card.js";
+import { FILLS } from "./heatmap/colour.js";
 import { Heat } from "./heatmap/draw.js";
 import { NodeNames, group, haystack, matches } from "./heatmap/layout.js";
-import { Legend, brushOf, brushText } from "./heatmap/legend.js";
+import { Legend } from "./heatmap/legend.js";
 import { Pointing } from "./heatmap/pointing.js";
 import { Table } from "./heatmap/table.js";
 import { GPU_LOOKS } from "./glyphs.js";
 import { isCommand } from "./keys.js";
 import { store, watch } from "./socket.js";
-import { stateOf } from "./store.js";
-import { FLAG, LOOKS, OK, STALE, UNREACHABLE, ZERO } from "./wire.js";
 
 const REGROUP_MS = 5_000, SETTLED_MS = 250;
 const LEGIBLE_PX = 5; // a fleet whose cells would be smaller is first shown by its nodes
@@ -28,8 +27,9 @@ class MapPage {
   constructor(page) {
     const find = (name) => page.querySelector(`[data-part="${name}"]`);
     Object.assign(this, { page, find, form: find("controls"), canvas: find("map"), total: find("total"), empty: find("empty"), zoomWord: find("zoom") });
-    const phone = innerWidth <= 760;
-    this.heat = new Heat(this.canvas, { hug: true, columns: phone ? 1 : 4, pad: phone ? 12 : 16, least: 3, height: () => Math.max(phone ? 420 : 560, innerHeight - this.canvas.getBoundingClientRect().top - scrollY - 50) });
+    const phone = innerWidth <= 760, shape = phone ? { columns: 1, pad: 12 } : { columns: 4, pad: 16 };
+    const height = () => Math.max(phone ? 420 : 560, innerHeight - this.canvas.getBoundingClientRect().top - scrollY - 50);
+    this.heat = new Heat(this.canvas, { hug: true, ...shape, least: 3, height, onCounts: (counts) => this.legend.count(counts) });
     this.card = new Card(find("tip"), this.heat, store);
     this.table = new Table(find("table"), store, () => this.watch());
     this.legend = new Legend(find("legend"), (brush, chosen) => this.brush(brush, chosen));
@@ -228,7 +228,7 @@ class MapPage {
     const isNodes = this.detail === "nodes", names = isNodes ? this.nodes : layout, rows = isNodes ? [...Array(layout.nodeCount).keys()] : this.rows;
     this.heat.options.tileNames = !isNodes;
     const groups = group(names, rows, by, (row) => GPU_LOOKS[store.state(row)].word);
-    this.heat.show({ rows: store[this.detail], groups, fill, range, stateOfImport: (row) => !layout.hasAgent(row) });
+    this.heat.show({ rows: store[this.detail], groups, fill, range, imported: isNodes ? null : layout.imported });
     this.canvas.style.touchAction = this.heat.camera.isWhole ? "pan-y" : "none";
     this.tellZoom();
   }
@@ -249,7 +249,7 @@ class MapPage {
   refresh(changed) {
     const follows = this.by === "state" || this.query;
     if (follows && performance.now() - this.regroupedAt > REGROUP_MS && this.card.row === null) return this.rebuild();
-    if (this.view === "map") { this.heat.update(changed); this.legend.count(this.heat.tally); }
+    if (this.view === "map") this.heat.update();
     else this.table.update(changed);
     this.card.refresh();
   }
@@ -257,7 +257,7 @@ class MapPage {
   drawLegend() {
     if (this.view !== "map") return;
     this.legend.show(this.fill, this.range, this.chosen);
-    this.legend.count(this.heat.tally);
+    this.legend.count(this.heat.counts);
   }
 
   count() {
@@ -270,16 +270,7 @@ class MapPage {
   /** Cells outside of a part of the legend fade; `chosen` says that the choice stays. */
   brush(brush, chosen) {
     if (chosen && brush !== this.chosen) { this.chosen = brush; this.writeAddress(); }
-    this.heat.brushBy(brush && this.holds(brush));
-  }
-
-  holds({ kind, name, from, to }) {
-    const { fill } = this, rows = store[this.detail], isLive = (row) => ![STALE, UNREACHABLE].includes(rows.byte(row, 0));
-    const state = this.detail === "gpus" ? (row) => store.state(row) : (row) => stateOf(rows, row), look = LOOKS.indexOf(name);
-    if (kind === "state") return (row) => state(row) === name;
-    if (kind === "guests") return (row) => isLive(row) && rows.has(row, FLAG.OFFLINE);
-    if (kind === "look") return (row) => lookOf(rows, row, fill) === look;
-    return (row) => [OK, ZERO].includes(lookOf(rows, row, fill)) && rows.value(row, fill.field) >= from && rows.value(row, fill.field) <= to;
+    this.heat.brushBy(brush);
   }
 
   // ---- pointing ----
@@ -350,7 +341,7 @@ class MapPage {
     camera.zoomTo(CLOSE_PX / placed.pitch);
     this.heat.zoomTo(camera.zoom);
     camera.lookAt(camera.zoom, [placed.x[first] / this.heat.width, placed.y[first] / placed.height]);
-    this.heat.redraw();
+    this.heat.look();
     this.pin(first);
   }
 }

@@ -13,6 +13,7 @@ export class Layout {
     this.rowOf = new Map(Array.from(this.ids, (id, row) => [id, row]));
     this.nodeOf = Int32Array.from(gpus.node ?? []);
     this.nodeCount = nodes.name?.length ?? 0;
+    this.imported = Uint8Array.from(this.nodeOf, (node) => Number(!nodes.agent[node])); // by row: without an agent
     this.document = { gpus, nodes, pools, models, services };
   }
 
@@ -21,7 +22,7 @@ export class Layout {
   node(row) { return this.document.nodes.name[this.nodeOf[row]]; }
   pool(row) { return this.document.pools[this.document.nodes.pool[this.nodeOf[row]]]; }
   rack(row) { return this.document.nodes.rack[this.nodeOf[row]]; }
-  hasAgent(row) { return this.document.nodes.agent[this.nodeOf[row]]; }
+  hasAgent(row) { return this.imported[row] === 0; }
   model(row) { return this.document.models[this.document.gpus.model[row]]; }
   service(row) { return this.document.services[this.document.gpus.service[row]] ?? null; }
   memoryBytes(row) { return this.document.gpus.memory_bytes[row]; }
@@ -45,17 +46,10 @@ const STEP = { [P99]: 1 };
 /** Column numbers as bits. */
 export const maskOf = (fields) => [...fields].reduce((mask, field) => mask | (1 << field), 0);
 
-/** One kind of row: `columns` of bytes, the watch that keeps them live, and the rows that changed since they were last taken. */
-export class Rows {
-  constructor(count, width) {
-    this.count = count;
-    this.columns = Array.from({ length: width }, (_, column) => new Uint8Array(count).fill(column === LOOK ? UNREACHABLE : column === STATE || column >= FLAGS ? 0 : MISSING));
-    this.sequence = null; // the second that is shown
-    this.watch = null; // what it is shown for, as `Store.expect` made it
-    this.isDirty = new Uint8Array(count);
-    this.recount = new Uint8Array(count); // rows that may be counted otherwise now: whoever counts them takes the mark off
-    this.dirty = new Int32Array(count);
-    this.dirtyCount = 0;
+/** What is known of `count` rows: `columns` of bytes, and the watch that keeps them live, as `Store.expect` made it. */
+export class Cells {
+  constructor({ count, columns, watch }) {
+    Object.assign(this, { count, columns, watch });
   }
 
   byte(row, column) { return this.columns[column][row]; }
@@ -73,6 +67,24 @@ export class Rows {
     if (watch === null) return false;
     if ((watch.mask >> field) & 1 && (watch.rows === null || watch.rows[row] === 1)) return true;
     return watch.closer !== null && watch.closer[row] === 1;
+  }
+
+  /** What it takes to draw a fill by `field` (undefined: by state), as a message can carry it; of GPUs only the columns that are drawn. */
+  drawn(field) {
+    const { count, columns, watch } = this;
+    return { count, watch, columns: columns.map((bytes, column) => (isValue(column) && column !== field ? null : bytes)) };
+  }
+}
+
+/** One kind of row as frames change it, and the rows that changed since they were last taken. */
+export class Rows extends Cells {
+  constructor(count, width) {
+    const unheard = (column) => (column === LOOK ? UNREACHABLE : column === STATE || column >= FLAGS ? 0 : MISSING);
+    super({ count, columns: Array.from({ length: width }, (_, column) => new Uint8Array(count).fill(unheard(column))), watch: null });
+    this.sequence = null; // the second that is shown
+    this.isDirty = new Uint8Array(count);
+    this.dirty = new Int32Array(count);
+    this.dirtyCount = 0;
   }
 
   mark(row) {
@@ -95,20 +107,17 @@ export class Rows {
   }
 
   take({ column, ...block }) {
-    const bytes = this.columns[column], isMeasured = isValue(column);
+    const bytes = this.columns[column];
     if (!bytes) return; // of a later version
     each(block, (row, value) => {
-      const before = bytes[row];
-      if (before === value) return;
+      if (bytes[row] === value) return;
       bytes[row] = value;
-      if (!isMeasured || value === 0 || before === 0 || value === MISSING || before === MISSING) this.recount[row] = 1;
       this.mark(row);
     });
   }
 
   forget() {
     this.columns.forEach((bytes, column) => isValue(column) && bytes.fill(MISSING));
-    this.recount.fill(1);
     this.markAll();
   }
 }
@@ -168,16 +177,13 @@ export class Store {
   value(row, field) { return this.gpus.value(row, field); }
 
   /** The state as pages name it: QUARANTINED for suspect hardware, NO_DATA where there is no live sample. */
-  state(row) {
-    const look = this.gpus.byte(row, LOOK);
-    if (look === UNSUPPORTED && !this.layout.hasAgent(row)) return "INIT";
-    return stateOf(this.gpus, row);
-  }
+  state(row) { return stateOf(this.gpus, row, !this.layout.hasAgent(row)); }
 }
 
-/** The state of a row of GPUs, or the worst one of a row of nodes. */
-export function stateOf(rows, row) {
+/** The state of a row of GPUs, or the worst one of a row of nodes; nothing is known of that of an imported GPU. */
+export function stateOf(rows, row, isImported = false) {
   const look = rows.byte(row, LOOK);
+  if (look === UNSUPPORTED && isImported) return "INIT";
   if (look === STALE || look === UNREACHABLE) return "NO_DATA";
   return rows.has(row, FLAG.HARDWARE) ? "QUARANTINED" : STATES[rows.byte(row, STATE)];
 }

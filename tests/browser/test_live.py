@@ -137,6 +137,17 @@ def test_no_live_page_scrolls_sideways_on_a_phone(viewer, agent, path):
     assert fits(viewer)
 
 
+BROKEN_WORKER = "globalThis.Worker = class extends Worker { constructor() { super('/nowhere.js'); } }"
+
+
+def test_where_the_worker_does_not_run_the_page_paints_the_map_itself(viewer):
+    viewer.add_init_script(BROKEN_WORKER)
+    focus_map(viewer)
+    expect(viewer.get_by_role("button", name="Unsupported")).to_contain_text("1")
+    assert not viewer.workers
+    assert pixels_of(viewer, 0) != pixels_of(viewer, 2)
+
+
 def test_the_live_pages_look_as_they_should(viewer, agent, screenshot):
     focus_map(viewer)
     screenshot(viewer, "map")
@@ -147,7 +158,8 @@ def test_the_live_pages_look_as_they_should(viewer, agent, screenshot):
 
 PIXELS = """(box) => {
   const canvas = document.querySelector("canvas[data-part=map]");
-  const from = canvas.getContext("2d");
+  const copy = new OffscreenCanvas(canvas.width, canvas.height), from = copy.getContext("2d");
+  from.drawImage(canvas, 0, 0); // another thread may paint it
   const [x, y, w, h] = box.map((each) => Math.round(each * devicePixelRatio));
   return Array.from(from.getImageData(x, y, w, h).data);
 }"""
@@ -190,6 +202,7 @@ def test_a_signal_that_nobody_measured_is_never_zero_from_the_agent_to_the_pixel
     focus_map(viewer)
     expect(viewer.get_by_role("button", name="Unsupported")).to_contain_text("2")
     expect(viewer.get_by_role("button", name="Zero, measured")).to_contain_text("2")
+    assert len(viewer.workers) == 1, "the map is painted in a worker"
     zero, missing, blind = (pixels_of(viewer, index) for index in (0, 1, 2))
     assert missing == blind, "what is missing is drawn as unsupported"
     assert missing != zero

@@ -4,10 +4,11 @@ import { FILLS, PENDING, lookOf, luminance, palette, rampAt } from "../../static
 import { arrange, group, haystack, matches } from "../../static/js/heatmap/layout.js";
 import { besides } from "../../static/js/heatmap/card.js";
 import { Camera } from "../../static/js/heatmap/camera.js";
-import { brushOf, brushText } from "../../static/js/heatmap/legend.js";
-import { Tally } from "../../static/js/heatmap/tally.js";
+import { brushOf, brushText, holds } from "../../static/js/heatmap/brush.js";
+import { KIND_AT, NodeTally, Tally } from "../../static/js/heatmap/tally.js";
 import { Picker } from "../../static/js/heatmap/pick.js";
-import { FLAG, HEADROOM, IDLE, LOOKS, MISSING, OK, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "../../static/js/wire.js";
+import { COUNT, FLAG, HEADROOM, IDLE, LOOKS, MISSING, OK, SM_ACTIVITY, STALE, TILE_WIDTH, UNREACHABLE, UNSUPPORTED, ZERO } from "../../static/js/wire.js";
+import { Rows } from "../../static/js/store.js";
 import { cell, fleet, rowsOf } from "./fleet.js";
 
 const look = (bytes, fill) => LOOKS[lookOf(rowsOf(bytes), 0, FILLS[fill])];
@@ -209,17 +210,42 @@ test("a card hides neither its cell nor the neighbours, at any edge", () => {
 
 test("counts follow what changes, by group and in all", () => {
   const rows = rowsOf(cell(OK, { [HEADROOM]: 0 }), cell(STALE), cell(OK, { 11: FLAG.OFFLINE })), tally = new Tally(rows, Int32Array.of(0, 0, 1), 2, FILLS.headroom);
-  for (const row of [0, 1, 2]) tally.update(row);
-  assert.deepEqual(["HEALTHY", "NO_DATA", "ZERO", "STALE", "UNSUPPORTED", "GUESTS"].map((kind) => tally.all(kind)), [2, 1, 1, 1, 1, 1]);
+  const all = (kind) => tally.total[KIND_AT[kind]];
+  tally.follow(rows);
+  assert.deepEqual(["HEALTHY", "NO_DATA", "ZERO", "STALE", "UNSUPPORTED", "GUESTS"].map(all), [2, 1, 1, 1, 1, 1]);
   rows.columns[0][1] = OK;
   rows.columns[1][1] = 4;
-  tally.update(1);
-  tally.update(1);
-  assert.deepEqual([tally.of(0, "NO_DATA"), tally.of(0, "OVERLIMIT"), tally.of(1, "OVERLIMIT"), tally.all("STALE")], [0, 1, 0, 0]);
+  tally.changed.fill(0);
+  tally.follow(rows);
+  tally.follow(rows);
+  assert.deepEqual([tally.of(0, "NO_DATA"), tally.of(0, "OVERLIMIT"), tally.of(1, "OVERLIMIT"), all("STALE")], [0, 1, 0, 0]);
+  assert.deepEqual([...tally.changed], [1, 0]);
 });
 
 test("a brush is the same after its way through an address", () => {
   for (const brush of [{ kind: "range", from: 20, to: 40 }, { kind: "look", name: "IDLE" }, { kind: "state", name: "OVERLIMIT" }, { kind: "guests", name: "GUESTS" }]) assert.deepEqual(brushOf(brushText(brush)), brush);
   assert.equal(brushOf("nonsense"), null);
   assert.equal(brushText(null), null);
+});
+
+test("counts of nodes are their tiles' own, and only what changed is told", () => {
+  const rows = new Rows(2, TILE_WIDTH), tally = new NodeTally(rows, Int32Array.of(0, 1), 2, FILLS.headroom);
+  rows.columns[COUNT.HEALTHY].set([8, 6]);
+  rows.columns[COUNT.STALE][1] = 2;
+  tally.follow(rows);
+  assert.deepEqual(["HEALTHY", "NO_DATA", "STALE"].map((kind) => tally.total[KIND_AT[kind]]), [14, 2, 2]);
+  tally.changed.fill(0);
+  rows.columns[COUNT.HEALTHY][1] = 7;
+  tally.follow(rows);
+  assert.deepEqual([...tally.changed], [0, 1]);
+});
+
+test("a brush holds what its word says: silence is no value, and an import no state", () => {
+  const rows = rowsOf(cell(OK, { [HEADROOM]: 60 }), cell(OK, { [HEADROOM]: MISSING, 1: 4 }), cell(STALE, { [HEADROOM]: 60, 11: FLAG.OFFLINE }), cell(UNSUPPORTED, { 11: FLAG.OFFLINE }));
+  const held = (text) => [0, 1, 2, 3].filter(holds(brushOf(text), rows, FILLS.headroom, Uint8Array.of(0, 0, 0, 1)));
+  assert.deepEqual(held("20-40"), [0]);
+  assert.deepEqual(held("unsupported"), [1, 3]);
+  assert.deepEqual(["overlimit", "init", "no_data"].map(held), [[1], [3], [2]]);
+  assert.deepEqual(held("guests"), [3]);
+  assert.equal(holds(null, rows, FILLS.headroom, null), null);
 });

@@ -5,6 +5,9 @@ const CLOSEST_PX = 56, STEP = 1.5;
 /** Zooms over which `placed` makes sense: from all of it to cells of some 56 px. */
 export const closest = (placed) => Math.max(1, CLOSEST_PX / placed.pitch);
 
+/** Width and height of a cell in CSS px. */
+export const cellSize = ({ size, sizeY }, zoom) => [size, sizeY].map((side) => Math.max(2, Math.round(side * zoom)));
+
 export class Camera {
   constructor() {
     Object.assign(this, { zoom: 1, x: 0, y: 0, width: 1, height: 1, world: { width: 1, height: 1, closest: 1 } });
@@ -47,6 +50,7 @@ export class Camera {
     this.y = Math.max(0, Math.min(this.y, this.world.height * this.zoom - this.height));
   }
 
+  get at() { return { zoom: this.zoom, x: this.x, y: this.y }; }
   get isWhole() { return this.world.width * this.zoom <= this.width + 1 && this.world.height * this.zoom <= this.height + 1; }
 
   /** The middle of the window as shares of the map, for an address. */

@@ -6,25 +6,25 @@ const NAMED_FROM = 22, LINE = 18; // px of a cell from which nodes are named; px
 const TOLD = ["NO_DATA", "OVERLIMIT", "UNHEALTHY"]; // from the right
 
 export class Headers {
-  constructor(context, heat) {
-    Object.assign(this, { c: context, heat, widths: new Map(), font: "" });
+  constructor(context, painter) {
+    Object.assign(this, { c: context, painter, widths: new Map(), font: "" });
   }
 
   /** All of them, or only those of groups whose counts changed. */
   draw(all) {
-    const { c, heat } = this, { ratio, tally, placed } = heat;
-    if (heat.options.labels === 0) return;
+    const { c, painter } = this, { ratio, tally, placed } = painter;
+    if (painter.labels === 0) return;
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    if (all) { c.clearRect(0, 0, heat.width, heat.height); this.drawTiles(); }
+    if (all) { c.clearRect(0, 0, painter.width, painter.height); this.drawTiles(); }
     placed.groups.forEach((one, g) => {
-      if (!all && (!tally.changed[g] || heat.options.compact)) return;
+      if (!all && (!tally.changed[g] || painter.compact)) return;
       tally.changed[g] = 0;
       this.drawGroup(one, g);
     });
   }
 
   drawTiles() {
-    const { placed, camera, k, width, height } = this.heat, { zoom } = camera;
+    const { placed, camera, k, width, height } = this.painter, { zoom } = camera;
     if (placed.pitch * zoom < NAMED_FROM || placed.nameRoom * zoom < 12) return;
     for (const tile of placed.tiles) {
       const x = tile.x * zoom - camera.x, y = tile.y * zoom - camera.y;
@@ -34,19 +34,19 @@ export class Headers {
   }
 
   drawGroup(one, g) {
-    const { c, heat } = this, { camera, k, options } = heat, { zoom } = camera;
-    const left = one.x * zoom - camera.x, y = (one.y + heat.headerHeight) * zoom - camera.y - heat.headerHeight, wide = one.width * zoom;
-    if (y > heat.height || y < -LINE * 2 || left > heat.width || left + wide < 0) return;
-    const x = left < 0 ? 8 : left, end = Math.min(left + wide, heat.width - 8);
+    const { c, painter } = this, { camera, k, labels, compact, font } = painter, { zoom } = camera;
+    const left = one.x * zoom - camera.x, y = (one.y + labels) * zoom - camera.y - labels, wide = one.width * zoom;
+    if (y > painter.height || y < -LINE * 2 || left > painter.width || left + wide < 0) return;
+    const x = left < 0 ? 8 : left, end = Math.min(left + wide, painter.width - 8);
     c.clearRect(x - 1, y, end - x + 2, LINE);
-    const right = options.compact ? end : this.drawCounts(one, g, x, end, y);
-    const name = this.label(one.name, x, y + 2, right - x - 8, `600 ${options.font ?? 12}px ${FONT}`, k.ink);
-    if (!options.compact && one.note && name + 60 < right - x) this.label(one.note, x + name + 8, y + 3, right - x - name - 16, `400 11px ${FONT}`, k.ink3);
+    const right = compact ? end : this.drawCounts(one, g, x, end, y);
+    const name = this.label(one.name, x, y + 2, right - x - 8, `600 ${font}px ${FONT}`, k.ink);
+    if (!compact && one.note && name + 60 < right - x) this.label(one.note, x + name + 8, y + 3, right - x - name - 16, `400 11px ${FONT}`, k.ink3);
   }
 
   /** Right-aligned; answers where the text on the left must end. */
   drawCounts(one, g, left, end, y) {
-    const { c, heat } = this, { k, tally } = heat;
+    const { c, painter } = this, { k, tally } = painter;
     let right = end;
     c.textBaseline = "top";
     for (const state of TOLD) {

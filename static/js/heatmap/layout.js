@@ -46,30 +46,41 @@ export class NodeNames {
 
 /** Rows as groups of tiles: [{ name, note, size (GPUs), rows, tiles: [{ name, rows }] }]; the largest group first, equal ones by name. */
 export function group(layout, rows, by, stateOf) {
-  const keyOf = by === "state" ? stateOf : (row) => GROUPS[by].of(layout, row);
-  const groups = [...collect(rows, keyOf)].map(([name, mine]) => ({
+  const keyOf = by === "state" ? stateOf : (row) => GROUPS[by].of(layout, row), groups = new Map(), isMine = new Uint8Array(layout.count);
+  for (const row of rows) isMine[row] = 1;
+  for (const row of inOrder(layout)) if (isMine[row]) add(groups, keyOf(row), layout.node(row), row);
+  return [...groups].map(([name, { rows: mine, tiles }]) => ({
     name, rows: mine, note: noteOf(layout, mine, by), size: layout.size ? mine.reduce((sum, row) => sum + layout.size(row), 0) : mine.length,
-    tiles: [...collect(mine, (row) => layout.node(row))].sort(byName).map(([node, gpus]) => ({ name: by === "node" ? "" : node, rows: gpus.sort((a, b) => layout.index(a) - layout.index(b)) })),
-  }));
-  return groups.sort((a, b) => b.tiles.length - a.tiles.length || compare(a.name, b.name));
+    tiles: tiles.map(({ node, rows: gpus }) => ({ name: by === "node" ? "" : node, rows: gpus })),
+  })).sort((a, b) => b.tiles.length - a.tiles.length || compare(a.name, b.name));
 }
 
-function collect(rows, keyOf) {
-  const groups = new Map();
-  for (const row of rows) {
-    const key = keyOf(row), mine = groups.get(key);
-    if (mine) mine.push(row);
-    else groups.set(key, [row]);
+/** To its group, and in it to its node's tile: that of the row before, as nodes come one after the other. */
+function add(groups, name, node, row) {
+  let one = groups.get(name);
+  if (!one) groups.set(name, one = { rows: [], tiles: [] });
+  const last = one.tiles.at(-1), tile = last?.node === node ? last : { node, rows: [] };
+  if (tile !== last) one.tiles.push(tile);
+  one.rows.push(row);
+  tile.rows.push(row);
+}
+
+const orders = new WeakMap();
+
+/** All rows by their node's name and their index in it: sorted once for each layout. */
+function inOrder(layout) {
+  if (!orders.has(layout)) {
+    const sorted = [...new Set(Array.from({ length: layout.count }, (_, row) => layout.node(row)))].sort(compare), rank = new Map(sorted.map((name, i) => [name, i]));
+    orders.set(layout, Int32Array.from({ length: layout.count }, (_, row) => row).sort((a, b) => rank.get(layout.node(a)) - rank.get(layout.node(b)) || layout.index(a) - layout.index(b)));
   }
-  return groups;
+  return orders.get(layout);
 }
 
-const byName = ([a], [b]) => compare(a, b);
 const { compare } = new Intl.Collator("en", { numeric: true });
 
 function noteOf(layout, rows, by) {
-  const words = new Set(rows.map((row) => (by === "model" ? layout.pool(row) : shortModel(layout.model(row)))));
-  if (words.size === 1) return [...words][0];
+  const words = new Set(rows.map((row) => (by === "model" ? layout.pool(row) : layout.model(row))));
+  if (words.size === 1) return by === "model" ? [...words][0] : shortModel([...words][0]);
   return by === "model" ? `${words.size} pools` : `${words.size} models`;
 }
 

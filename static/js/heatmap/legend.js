@@ -4,7 +4,9 @@ import { whole } from "../figures.js";
 import { el, state as stateWord } from "../kit.js";
 import { IDLE, LOOKS, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "../wire.js";
 import { rampAt } from "./colour.js";
-import { drawCell, inks } from "./sprites.js";
+import { inks } from "./inks.js";
+import { drawCell } from "./sprites.js";
+import { KIND_AT } from "./tally.js";
 
 const MARKED = ["UNHEALTHY", "GUARDED", "OVERLIMIT", "COOLDOWN", "DISABLED", "QUARANTINED"];
 const OFF_SCALE = [[IDLE, "Idle, no process"], [STALE, "Stale > 5 s"], [UNREACHABLE, "Unreachable"], [UNSUPPORTED, "Unsupported"]];
@@ -18,7 +20,7 @@ export class Legend {
     box.addEventListener("keydown", (event) => event.key === "Escape" && this.choose(null));
   }
 
-  /** For a fill in a range, over these counts (a Tally). */
+  /** For a fill in a range. */
   show(fill, range, chosen) {
     Object.assign(this, { fill, range, chosen, counters: [] });
     const k = inks(), unit = fill.unit ?? "", scale = group(fill.short ?? fill.word);
@@ -32,8 +34,8 @@ export class Legend {
 
   /** A part that can be pointed at and chosen, with its count. */
   part(brush, picture, word) {
-    const pressed = same(brush, this.chosen), count = el("span", { class: "qq tn" }), button = el("button", { class: "it", type: "button", "aria-pressed": String(pressed) }, picture, word, " ", count);
-    this.counters.push({ node: count, button, name: brush.name, count: null });
+    const pressed = same(brush, this.chosen), count = document.createTextNode(""), button = el("button", { class: "it", type: "button", "aria-pressed": String(pressed) }, picture, word, " ", el("span", { class: "qq tn" }, count));
+    this.counters.push({ node: count, button, name: brush.name, count: null, isNil: false });
     button.addEventListener("pointerenter", () => this.onBrush(brush, false));
     button.addEventListener("click", () => this.choose(same(brush, this.chosen) ? null : brush));
     return button;
@@ -100,26 +102,16 @@ export class Legend {
     mark.style.width = `${(this.shareOf(chosen.to) - this.shareOf(chosen.from)) * 100}%`;
   }
 
-  count(tally) {
+  /** `counts` as the painter tells them. */
+  count(counts) {
     for (const counter of this.counters) {
-      const count = tally.all(counter.name);
+      const count = counts?.[KIND_AT[counter.name]] ?? 0;
       if (count === counter.count) continue;
       counter.count = count;
-      counter.node.textContent = whole(count);
-      counter.button.classList.toggle("nil", !count);
+      counter.node.data = whole(count);
+      if (!count !== counter.isNil) counter.button.classList.toggle("nil", counter.isNil = !count);
     }
   }
-}
-
-/** A brush as an address holds it, and back; null where it is none. */
-export const brushText = (brush) => (!brush ? null : brush.kind === "range" ? `${brush.from}-${brush.to}` : brush.name.toLowerCase());
-
-export function brushOf(text) {
-  const range = /^(\d+)-(\d+)$/.exec(text ?? ""), name = (text ?? "").toUpperCase();
-  if (range) return { kind: "range", from: Number(range[1]), to: Number(range[2]) };
-  if (name === "GUESTS") return { kind: "guests", name };
-  if (LOOKS.includes(name)) return { kind: "look", name };
-  return name in GPU_LOOKS ? { kind: "state", name } : null;
 }
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);

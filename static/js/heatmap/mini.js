@@ -18,7 +18,7 @@ export async function mount(canvas) {
   const onCells = ({ detail }) => {
     if (!canvas.isConnected) { heat.destroy(); document.removeEventListener("mf:cells", onCells); return; }
     if (detail.layout) showAll();
-    else if (detail.detail === "nodes") heat.update(detail.changed);
+    else if (detail.detail === "nodes") heat.update();
   };
   document.addEventListener("mf:cells", onCells);
   showAll();

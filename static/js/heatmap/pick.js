@@ -4,14 +4,20 @@ export class Picker {
   /** `placed` as `arrange` answers it. */
   constructor(placed) {
     this.placed = placed;
-    this.rows = [...placed.x.keys()].filter((row) => !Number.isNaN(placed.x[row]));
+    this.rows = Int32Array.from(placed.x.keys()).filter((row) => !Number.isNaN(placed.x[row]));
     this.side = Math.max(8, Math.ceil(Math.max(placed.pitch, placed.pitchY)));
-    this.buckets = new Map();
+  }
+
+  /** Rows by the square that they begin in; made when somebody first points at one. */
+  get buckets() {
+    const { x, y } = this.placed, buckets = new Map();
     for (const row of this.rows) {
-      const key = this.key(placed.x[row], placed.y[row]);
-      if (!this.buckets.has(key)) this.buckets.set(key, []);
-      this.buckets.get(key).push(row);
+      const key = this.key(x[row], y[row]), there = buckets.get(key);
+      if (there) there.push(row);
+      else buckets.set(key, [row]);
     }
+    Object.defineProperty(this, "buckets", { value: buckets });
+    return buckets;
   }
 
   key(x, y) { return Math.floor(x / this.side) * 65536 + Math.floor(y / this.side); }

@@ -1,6 +1,5 @@
 // How one cell looks, drawn once for each look, colour, state and size, and kept as pixels.
 import { GLYPHS, GPU_LOOKS } from "../glyphs.js";
-import { colour, isDark } from "../kit.js";
 import { IDLE, OK, STALE, STATES, UNREACHABLE, UNSUPPORTED, ZERO } from "../wire.js";
 import { PENDING } from "./colour.js";
 
@@ -12,20 +11,8 @@ const KEYS = 1 << 18, MOST_KEPT = 4_096;
 // Marked on the map whatever fills it. In roomy cells Busy is marked as well; in small ones it would be most of the map.
 const LOUD = new Set(["OVERLIMIT", "GUARDED", "QUARANTINED", "COOLDOWN", "DISABLED"]);
 // Filled by state, these stay pale: what is as it should be must not be the loudest.
-const QUIET = new Set(["HEALTHY", "INIT", "DISABLED"]);
+export const QUIET = new Set(["HEALTHY", "INIT", "DISABLED"]);
 const OUTLINES = Object.fromEntries(Object.entries(GLYPHS).map(([name, path]) => [name, globalThis.Path2D && new Path2D(path)]));
-
-/** The colours of the present theme, resolved as a canvas takes them. */
-export function inks() {
-  const dark = isDark();
-  return {
-    theme: dark ? "dark" : "light",
-    surface: colour("--mf-surface"), ink: colour("--mf-ink"), ink2: colour("--mf-ink-2"), ink3: colour("--mf-ink-3"), line: colour("--mf-line"), pending: colour("--mf-sunken"),
-    hollow: colour("--mf-line-strong"), accent: colour("--mf-accent"), empty: dark ? "#000000" : "#3a434e", emptyInk: dark ? "#c4ccd6" : "#ffffff",
-    tone: Object.fromEntries(STATE_NAMES.concat("NO_DATA").map((name) => [name, colour(`--st-${GPU_LOOKS[name].tone}`)])),
-    fill: Object.fromEntries(STATE_NAMES.map((name) => [name, colour(name === "UNHEALTHY" ? "--mk-busy" : `--st-${GPU_LOOKS[name].tone}${QUIET.has(name) ? "-soft" : ""}`)])),
-  };
-}
 
 /** Whether a state is drawn as a mark over what fills a cell of this size. */
 export const isMarked = (name, size) => LOUD.has(name) ? size >= SMALL || (name !== "COOLDOWN" && name !== "DISABLED") : name === "UNHEALTHY" && size >= ROOMY;
@@ -108,14 +95,15 @@ export function glyphAt(c, name, x, y, size, ink) {
 /** What a cell shows: look, byte (of the value, or the state's index), state (index), guest, silent (some of its GPUs are), dim (not in the part that is brushed). */
 export const keyOf = (look, byte, state, guest, silent, dim) => ((((look << 8) | byte) << 4) | state) << 3 | (guest ? 4 : 0) | (silent ? 2 : 0) | (dim ? 1 : 0);
 
+const scratch = (width, height) => (globalThis.OffscreenCanvas ? new OffscreenCanvas(width, height) : Object.assign(document.createElement("canvas"), { width, height }));
+
 export class Sprites {
   /** Cells of w × h CSS px on a screen of `ratio`; `paints` is the fill's palette, null for the state. */
   constructor(k, paints, w, h, ratio, label) {
     Object.assign(this, { k, paints, w, h, ratio, label, kept: [], places: new Uint16Array(KEYS) }); // the place of a key in `kept`, plus one
     this.width = Math.max(1, Math.round(w * ratio));
     this.height = Math.max(1, Math.round(h * ratio));
-    this.canvas = new OffscreenCanvas(this.width, this.height);
-    this.context = this.canvas.getContext("2d", { willReadFrequently: true });
+    this.context = scratch(this.width, this.height).getContext("2d", { willReadFrequently: true });
   }
 
   /** The pixels of a cell, row by row. */

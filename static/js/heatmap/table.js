@@ -62,6 +62,7 @@ export class Table {
   draw() {
     this.cells.clear();
     const { visible } = this, heads = Object.entries(this.columns).map(([key, column]) => this.head(key, column));
+    visible.forEach((row) => this.cells.set(row, {}));
     const body = visible.map((row) => el("tr", {}, ...Object.entries(this.columns).map(([key, column]) => this.cell(row, key, column))));
     const table = el("table", { class: "t rows edge" }, el("caption", { class: "visually-hidden" }, "GPUs with their live values"),
       el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...body));
@@ -84,7 +85,7 @@ export class Table {
   cell(row, key, column) {
     const cell = el("td", { class: classes(column) });
     this.fill(cell, column.read(row));
-    this.cells.set(`${row} ${key}`, cell);
+    this.cells.get(row)[key] = cell;
     return cell;
   }
 
@@ -96,10 +97,11 @@ export class Table {
   /** New values of these rows, in place. */
   update(rows) {
     for (const row of rows) {
-      if (!this.cells.has(`${row} gpu`)) continue;
-      this.cells.get(`${row} gpu`).parentElement.classList.toggle("faint", [STALE, UNREACHABLE].includes(this.store.byte(row, LOOK)));
+      const cells = this.cells.get(row);
+      if (!cells) continue;
+      cells.gpu.parentElement.classList.toggle("faint", [STALE, UNREACHABLE].includes(this.store.byte(row, LOOK)));
       for (const [key, column] of Object.entries(this.columns)) {
-        if (!["gpu", "pool", "model", "service"].includes(key)) this.fill(this.cells.get(`${row} ${key}`), column.read(row));
+        if (!["gpu", "pool", "model", "service"].includes(key)) this.fill(cells[key], column.read(row));
       }
     }
   }

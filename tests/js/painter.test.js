@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Canvas, nextFrame } from "./canvas.js";
+import { cell, fleet, rowsOf } from "./fleet.js";
+import { FILLS } from "../../static/js/heatmap/colour.js";
+import { arrange, group } from "../../static/js/heatmap/layout.js";
+import { KIND_AT } from "../../static/js/heatmap/tally.js";
+import { Cells } from "../../static/js/store.js";
+import { FLAG, HEADROOM, IDLE, LOOKS, MISSING, OK, SM_ACTIVITY, STALE, STATES, UNREACHABLE, UNSUPPORTED, ZERO } from "../../static/js/wire.js";
+
+const { Painter } = await import("../../static/js/heatmap/painter.js"); // after the canvases it draws on
+const { STATE_NAMES } = await import("../../static/js/heatmap/sprites.js");
+
+const WHOLE = { zoom: 1, x: 0, y: 0 };
+const inks = (background) => {
+  const colours = Object.fromEntries(["ink", "ink2", "ink3", "line", "pending", "hollow", "accent", "empty", "emptyInk"].map((name) => [name, `${name} rgb(9 9 9)`]));
+  const each = Object.fromEntries([...STATE_NAMES, "NO_DATA"].map((name) => [name, name]));
+  return { theme: "light", surface: background, ...colours, tone: each, fill: each };
+};
+const CELLS = [
+  cell(OK, { [HEADROOM]: 50 }), cell(OK, { [HEADROOM]: 0 }), cell(OK, { [HEADROOM]: MISSING }), cell(IDLE), cell(STALE, { [HEADROOM]: 50 }), cell(UNREACHABLE),
+  cell(UNSUPPORTED), cell(OK, { [HEADROOM]: 50, 1: STATES.indexOf("OVERLIMIT") }), cell(OK, { [HEADROOM]: 50, 11: FLAG.OFFLINE }),
+];
+
+/** A painter that shows `rows`, with what it told and how it stands. */
+function painting(rows, { fill = FILLS.headroom, width = 600, camera = WHOLE } = {}) {
+  const layout = fleet([["n1", "search", rows.count]]), groups = group(layout, [...layout.rowOf.values()], "pool"), placed = arrange(groups, rows.count, width, 400);
+  const cells = new Canvas(), names = new Canvas(), told = [], painter = new Painter(cells, names, (counts) => told.push([...counts]));
+  const view = { placed, groupOf: new Int32Array(rows.count), imported: null, fill, range: { from: fill.from, to: fill.to }, k: inks("rgb(255 255 255)"), width, height: 400, ratio: 1, labels: 22, font: 12, compact: false };
+  painter.show(view, camera, rows);
+  nextFrame();
+  const pixel = (row, at = cells.context.picture) => at[(painter.top[row] + 1) * cells.width + painter.left[row] + 1];
+  return { painter, cells, names, told, pixel, look: () => cells.context.picture };
+}
+
+test("each look of a cell is a picture of its own: missing, zero, idle, stale, unreachable and unsupported", () => {
+  const { pixel } = painting(rowsOf(...CELLS)), seen = CELLS.map((_, row) => pixel(row));
+  assert.equal(seen[2], seen[6], "what is missing is drawn as unsupported");
+  seen.splice(2, 1);
+  assert.equal(new Set(seen).size, seen.length, `${seen} of ${LOOKS}`);
+});
+
+test("what went through a message is painted as the rows themselves", () => {
+  for (const fill of [FILLS.headroom, FILLS.sm_activity, FILLS.state]) {
+    const rows = rowsOf(...CELLS), here = painting(rows, { fill }), there = painting(new Cells(structuredClone(rows.drawn(fill.field))), { fill });
+    assert.deepEqual(there.look(), here.look());
+    assert.deepEqual(there.told, here.told);
+  }
+});
+
+test("a message carries of the values only the one that is drawn", () => {
+  const { columns } = rowsOf(...CELLS).drawn(HEADROOM);
+  assert.ok(columns[HEADROOM] && columns[0] && columns[11]);
+  assert.equal(columns[SM_ACTIVITY], null);
+});
+
+test("a new value is painted in its cell alone, and an old one not again", () => {
+  const rows = rowsOf(...CELLS), { painter, cells, pixel, look } = painting(rows), before = look();
+  painter.cells(rows);
+  nextFrame();
+  assert.equal(cells.context.shown, 1, "nothing changed");
+  rows.columns[HEADROOM][0] = 90;
+  painter.cells(rows);
+  nextFrame();
+  assert.notEqual(pixel(0), pixel(0, before));
+  for (let row = 1; row < CELLS.length; row += 1) assert.equal(pixel(row), pixel(row, before));
+});
+
+test("many messages before a frame of the screen are painted as one, the latest", () => {
+  const rows = rowsOf(...CELLS), { painter, cells, told } = painting(rows);
+  for (const byte of [10, 20, 30]) {
+    rows.columns[HEADROOM][0] = byte;
+    painter.cells(rows);
+  }
+  nextFrame();
+  assert.deepEqual([cells.context.shown, told.length], [2, 2]);
+});
+
+test("a brush fades the others, and gives them back", () => {
+  const rows = rowsOf(...CELLS), { painter, pixel, look } = painting(rows), before = look();
+  painter.keep({ kind: "look", name: "ZERO" });
+  nextFrame();
+  assert.equal(pixel(1), pixel(1, before));
+  assert.notEqual(pixel(0), pixel(0, before));
+  painter.keep(null);
+  nextFrame();
+  assert.deepEqual(look(), before);
+});
+
+test("a brush follows new values", () => {
+  const rows = rowsOf(...CELLS), { painter, pixel, look } = painting(rows);
+  painter.keep({ kind: "range", from: 40, to: 50 });
+  nextFrame();
+  const before = look();
+  rows.columns[HEADROOM][0] = 90;
+  painter.cells(new Cells(structuredClone(rows.drawn(HEADROOM))));
+  nextFrame();
+  assert.notEqual(pixel(0), pixel(0, before));
+});
+
+test("what moves out of the window is not drawn, and is current once it is back", () => {
+  const rows = rowsOf(...CELLS), { painter, pixel, look } = painting(rows), before = look();
+  painter.look({ zoom: 1, x: 0, y: 300 });
+  nextFrame();
+  assert.notDeepEqual(look(), before);
+  rows.columns[HEADROOM][0] = 90;
+  painter.cells(rows);
+  painter.look(WHOLE);
+  nextFrame();
+  assert.notEqual(pixel(0), pixel(0, before));
+  assert.equal(pixel(1), pixel(1, before));
+});
+
+test("counts are told, and written over the group that they changed in", () => {
+  const rows = rowsOf(...CELLS), { painter, names, told } = painting(rows);
+  assert.equal(told.at(-1)[KIND_AT.STALE], 1);
+  names.context.texts.length = 0;
+  painter.cells(rows);
+  nextFrame();
+  assert.deepEqual(names.context.texts, []);
+  rows.columns[0][0] = STALE;
+  painter.cells(rows);
+  nextFrame();
+  assert.equal(told.at(-1)[KIND_AT.STALE], 2);
+  assert.ok(names.context.texts.includes("3"), "of no live data");
+});
