@@ -2,6 +2,11 @@
 
 Chromium without a screen on the real page, which the real web process feeds; only the samples are
 made up. It paints in software, so `fps_panning` is what two cores do, not a graphics card.
+
+`script_ms_*` is the processor's time of all script of the page's own thread from one frame of the
+feed to the next, `script_wall_ms_*` the same by the clock: on a machine with more to do than cores
+the clock also counts the waiting. `painter_ms_*` is the processor's time of the worker that paints.
+See `page.py` for what exactly is counted.
 """
 
 from __future__ import annotations
@@ -16,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from playwright.sync_api import Browser, Page
+
 from console.demo.embedded import free_port
 from console.demo.processes import die_with_parent
 from tests.benchmarks.map import page as pages
@@ -29,7 +36,7 @@ LOADED_S: Final = 15.0
 PANNING_S: Final = 10.0
 GOALS: Final = [
     Goal("cells", "GPUs on the map", least=20_000),
-    Goal("script_ms_p95", "script of a frame, p95, ms", most=4),
+    Goal("script_ms_p95", "script of a frame in the page, p95, ms of processor", most=4),
     Goal("long_tasks", "tasks over 50 ms after load", most=0, least=0),
     Goal("heap_growth_mib", "growth of the heap, MiB", most=5),
     Goal("fps_panning", "frames a second while panning", least=55),
@@ -49,28 +56,26 @@ def main() -> None:
     ):
         context.add_cookies([{"name": "sessionid", "value": session, "url": url}])
         context.add_init_script(pages.PROBE)
-        found = measure(context.new_page(), given.minutes * 60)
+        found = measure(browser, context.new_page(), given.minutes * 60)
     show({**found, "minutes": given.minutes}, GOALS)
 
 
-def measure(page: Any, seconds: float) -> dict[str, Any]:
+def measure(browser: Browser, page: Page, seconds: float) -> dict[str, Any]:
     page.goto("/map/?zoom=1")
     page.locator("[data-part=total] b").wait_for(timeout=60_000)
-    live = Watched(page, page.context.new_cdp_session(page))
+    live = Watched(browser, page, page.context.new_cdp_session(page))
     live.rest(LOADED_S)
     before = live.heap_mib()
     live.rest(1)
     live.reset()
-    live.rest(seconds)
-    seen = live.read()
+    with live.traced():
+        live.rest(seconds)
+        seen = live.read()
     after = live.heap_mib()
     cells = int(page.locator("[data-part=total] b").inner_text().replace(",", ""))
     return {
         "cells": cells,
-        "script_ms_p95": seen["p95"],
-        "script_ms_p50": seen["p50"],
-        "script_ms_max": seen["most"],
-        "frames": seen["frames"],
+        **scripts(live),
         "kb_s": seen["bytes"] / seconds / 1000,
         "long_tasks": seen["long"],
         "longest_task_ms": seen["longest"],
@@ -79,6 +84,25 @@ def measure(page: Any, seconds: float) -> dict[str, Any]:
         "fps_panning": pages.panning_fps(live, PANNING_S),
         "rendering": "headless, in software",
     }
+
+
+def scripts(live: Watched) -> dict[str, float]:
+    kinds = {
+        "script_ms": (pages.PAGE, "tdur"),
+        "script_wall_ms": (pages.PAGE, "dur"),
+        "painter_ms": (pages.WORKER, "tdur"),
+        "painter_wall_ms": (pages.WORKER, "dur"),
+    }
+    found: dict[str, float] = {}
+    for name, (thread, time_key) in kinds.items():
+        times = sorted(pages.scripts_of_frames(live.events, thread, time_key))
+        found |= {f"{name}_p50": at(times, 0.5), f"{name}_p95": at(times, 0.95)}
+        found |= {f"{name}_max": times[-1], "frames": len(times)}
+    return found
+
+
+def at(ascending: list[float], share: float) -> float:
+    return ascending[int((len(ascending) - 1) * share)]
 
 
 @contextmanager

@@ -1,47 +1,43 @@
-"""What the page does with its time, counted from inside and by Chromium itself.
+"""What a page of the map does with its time and memory, as Chromium itself tells it.
 
-Script of a frame: all that listeners of the socket and callbacks of animation frames ran between
-one binary message and the next. Long tasks: as the browser reports them (more than 50 ms).
+*Script of a frame* is all JavaScript that a thread ran from one binary message of the live feed to
+the next, whatever it was for: that frame, the summary, timers, the hover card, and what the browser
+did inside of it (layout that script waited for, collections). Chromium's trace gives two times for
+it, and both are kept: of the processor (`tdur`, what the thread itself used) and of the clock
+(`dur`, with all moments in which a machine that is busy with something else let it wait). Threads
+are told apart: the page's own, which people wait for, and its worker's, which paints the map.
+
+*Long tasks* are those of the page's thread over 50 ms, as `PerformanceObserver` reports them.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
-from playwright.sync_api import CDPSession, Page
+from playwright.sync_api import Browser, CDPSession, Page
 
 MIB: Final = 1 << 20
-# Installed before the page's own scripts; its arrays have their size from the start, so that what
-# measures does not grow the heap.
+FRAME: Final = "frame"
+# Installed before the page's own scripts. `console.timeStamp` leaves nothing behind in the page.
 PROBE: Final = """(() => {
-  const MOST = 4096, probe = { scripts: new Float64Array(MOST), frames: 0, bytes: 0 };
-  Object.assign(probe, { long: 0, longest: 0, painted: 0 });
+  const probe = { bytes: 0, long: 0, longest: 0 };
   globalThis.__probe = probe;
-  let spent = 0;
-  const timed = (work) => function (...given) {
-    const began = performance.now();
-    try { return work.apply(this, given); } finally { spent += performance.now() - began; }
+  globalThis.WebSocket = class extends WebSocket {
+    constructor(...given) {
+      super(...given);
+      this.addEventListener("message", ({ data }) => {
+        if (typeof data === "string") return;
+        console.timeStamp("frame");
+        probe.bytes += data.byteLength;
+      });
+    }
   };
-  const listen = WebSocket.prototype.addEventListener;
-  WebSocket.prototype.addEventListener = function (name, handle, options) {
-    if (name !== "message") return listen.call(this, name, handle, options);
-    const work = timed(handle);
-    return listen.call(this, name, (event) => {
-      if (typeof event.data !== "string") {
-        probe.scripts[probe.frames % MOST] = spent;
-        probe.frames += 1;
-        probe.bytes += event.data.byteLength;
-        spent = 0;
-      }
-      work.call(this, event);
-    }, options);
-  };
-  const nextFrame = requestAnimationFrame;
-  globalThis.requestAnimationFrame = (work) => nextFrame(timed(work));
-  const paint = () => { probe.painted += 1; nextFrame(paint); };
-  nextFrame(paint);
   new PerformanceObserver((list) => {
     for (const { duration } of list.getEntries()) {
       probe.long += 1;
@@ -49,36 +45,72 @@ PROBE: Final = """(() => {
     }
   }).observe({ type: "longtask" });
 })()"""
-RESET: Final = (
-    "Object.assign(__probe, { frames: 0, bytes: 0, long: 0, longest: 0, painted: 0 }), undefined"
-)
-READ: Final = """(() => {
-  const { frames, bytes, long, longest, painted } = __probe, kept = Math.min(frames, __probe.scripts.length);
-  const sorted = __probe.scripts.slice(1, kept).sort(), at = (share) => sorted[Math.floor((sorted.length - 1) * share)] ?? null;
-  return { frames, bytes, long, longest, painted, p50: at(0.5), p95: at(0.95), most: at(1) };
+RESET: Final = "Object.assign(__probe, { bytes: 0, long: 0, longest: 0 }), undefined"
+# Frames of the screen that a thread had time for: in the page by asking for each, in the worker
+# those that it asks for itself.
+COUNT_SCREENS: Final = """(() => {
+  globalThis.__screens = 0;
+  const count = () => { globalThis.__screens += 1; requestAnimationFrame(count); };
+  requestAnimationFrame(count);
+})()"""
+COUNT_PAINTED: Final = """(() => {
+  globalThis.__screens = 0;
+  const next = requestAnimationFrame;
+  globalThis.requestAnimationFrame = (paint) => next((at) => { globalThis.__screens += 1; paint(at); });
 })()"""  # noqa: E501
+
+CATEGORIES: Final = ["devtools.timeline", "v8.execute", "__metadata"]
+SCRIPT: Final = frozenset({"FunctionCall", "EvaluateScript", "RunMicrotasks", "v8.run"})
+PAGE, WORKER = "CrRendererMain", "DedicatedWorker thread"
+
+Event = dict[str, Any]
 
 
 @dataclass
 class Watched:
     """A page of the map with its probe."""
 
+    browser: Browser
     page: Page
     cdp: CDPSession
+    events: list[Event] = field(default_factory=list)
 
     def reset(self) -> None:
         self.page.evaluate(RESET)
 
     def read(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.page.evaluate(READ)
+        found: dict[str, Any] = self.page.evaluate("__probe")
         return found
 
     def heap_mib(self) -> float:
-        """Of scripts and of the buffers that they hold, after a collection."""
+        """Of scripts and of the buffers that they hold, in both threads, after a collection."""
         for _ in range(3):
             self.cdp.send("HeapProfiler.collectGarbage")
         used = self.cdp.send("Runtime.getHeapUsage")
-        return float(used["usedSize"] + used.get("backingStorageSize", 0)) / MIB
+        return _mib(used) + self._worker_heap_mib()
+
+    def _worker_heap_mib(self) -> float:
+        """A worker has no session of its own here: its messages go through the page's."""
+        answers: list[Event] = []
+        heard = self.cdp.on
+        heard("Target.attachedToTarget", lambda event: answers.append(event))
+        heard("Target.receivedMessageFromTarget", lambda event: answers.append(event))
+        attach = {"waitForDebuggerOnStart": False, "flatten": False}
+        self.cdp.send("Target.setAutoAttach", {"autoAttach": True, **attach})
+        total = 0.0
+        for session in [each["sessionId"] for each in answers if "targetInfo" in each]:
+            for number, method in enumerate(
+                ["HeapProfiler.collectGarbage", "Runtime.getHeapUsage"]
+            ):
+                message = json.dumps({"id": number, "method": method})
+                self.cdp.send(
+                    "Target.sendMessageToTarget", {"sessionId": session, "message": message}
+                )
+            self.page.wait_for_timeout(500)
+        for each in answers:
+            total += _mib(json.loads(each.get("message", "{}")).get("result", {}))
+        self.cdp.send("Target.setAutoAttach", {"autoAttach": False, **attach})
+        return total
 
     def rest(self, seconds: float) -> None:
         """Let the page live, without asking it anything."""
@@ -86,12 +118,82 @@ class Watched:
         while (left := deadline - time.monotonic()) > 0:
             self.page.wait_for_timeout(min(left, 5.0) * 1000)
 
+    @contextmanager
+    def traced(self) -> Iterator[None]:
+        """Keeps in `events` the scripts that ran meanwhile."""
+        tracing, done = self.browser.new_browser_cdp_session(), []
+        tracing.on("Tracing.dataCollected", lambda data: self.events.extend(_kept(data["value"])))
+        tracing.on("Tracing.tracingComplete", lambda _: done.append(True))
+        config = {"includedCategories": CATEGORIES, "excludedCategories": ["*"]}
+        tracing.send("Tracing.start", {"transferMode": "ReportEvents", "traceConfig": config})
+        yield
+        tracing.send("Tracing.end")
+        while not done:
+            self.page.wait_for_timeout(100)
+        tracing.detach()
+
+
+def _mib(usage: Event) -> float:
+    return float(usage.get("usedSize", 0) + usage.get("backingStorageSize", 0)) / MIB
+
+
+def _kept(events: Iterable[Event]) -> Iterator[Event]:
+    wanted = SCRIPT | {"TimeStamp", "thread_name"}
+    return (event for event in events if event["name"] in wanted)
+
+
+def scripts_of_frames(events: list[Event], thread: str, time_key: str) -> list[float]:
+    """Milliseconds of script in threads of this name from each frame to the next.
+
+    `time_key` is "tdur" for the processor's time and "dur" for the clock's.
+    """
+    frames = sorted(event["ts"] for event in events if _is_frame(event))
+    names = {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in events
+        if event["name"] == "thread_name"
+    }
+    pages = {event["pid"] for event in events if _is_frame(event)}
+    mine = {at for at, name in names.items() if name == thread and at[0] in pages}
+    spans = sorted(
+        (event["ts"], event.get("dur", 0), event.get(time_key, 0), (event["pid"], event["tid"]))
+        for event in events
+        if event["name"] in SCRIPT and (event["pid"], event["tid"]) in mine
+    )
+    return _sums(list(_outermost(spans)), frames)
+
+
+def _is_frame(event: Event) -> bool:
+    told: bool = event["name"] == "TimeStamp" and event["args"]["data"].get("message") == FRAME
+    return told
+
+
+Span = tuple[float, float, float, tuple[int, int]]
+
+
+def _outermost(spans: Iterable[Span]) -> Iterator[tuple[float, float]]:
+    """When each began that is in no other, and its time; in µs."""
+    end: dict[tuple[int, int], float] = {}
+    for began, lasted, took, thread in spans:
+        if began >= end.get(thread, 0):
+            end[thread] = began + lasted
+            yield began, took
+
+
+def _sums(scripts: list[tuple[float, float]], frames: list[float]) -> list[float]:
+    """In ms."""
+    return [
+        sum(took for began, took in scripts if first <= began < last) / 1000
+        for first, last in pairwise(frames)
+    ]
+
 
 def panning_fps(watched: Watched, seconds: float) -> float:
-    """Animation frames a second while the map is dragged to and fro, zoomed in.
+    """Frames of the screen a second while the map is dragged to and fro, zoomed in.
 
-    Headless Chromium paints in software, at 60 frames a second at most; a frame counts when the
-    browser had time for it, whatever a screen would have shown.
+    The fewer of those that the page had time for and those that the worker painted. Headless
+    Chromium paints in software, 60 a second at most; a frame counts when there was time for it,
+    whatever a screen would have shown.
     """
     page = watched.page
     canvas = page.locator("canvas[data-part=map]")
@@ -103,17 +205,21 @@ def panning_fps(watched: Watched, seconds: float) -> float:
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
+    page.evaluate(COUNT_SCREENS)
+    asks: list[Callable[[str], Any]] = [page.evaluate, *(each.evaluate for each in page.workers)]
+    for ask in asks[1:]:
+        ask(COUNT_PAINTED)
     watched.rest(2)
-    watched.reset()
+    before = [ask("__screens") for ask in asks]
     began, step = time.monotonic(), 0
     while time.monotonic() - began < seconds:
         step += 1
         page.mouse.move(x + 200 * _wave(step, 60), y + 120 * _wave(step, 84))
         time.sleep(0.008)
     took = time.monotonic() - began
-    painted = watched.read()["painted"]
+    screens = [ask("__screens") - was for ask, was in zip(asks, before, strict=True)]
     page.mouse.up()
-    return float(painted) / took
+    return float(min(screens)) / took
 
 
 def _wave(step: int, period: int) -> float:
