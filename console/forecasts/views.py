@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from django.http import Http404, HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from agents.wire.names import Signal
 from console.accounts.access import SreRequest
 from console.api import in_sight
 from console.forecasts import ahead, service_ahead
 from console.forecasts.service_ahead import ServiceAhead
-from console.inventory.models import Gpu
+from console.telemetry import charts
+from console.telemetry.views import passport_of
 from console.workloads.models import OnlineService
 
 
 @require_safe
 def gpu_forecast(request: SreRequest, gpu_id: int) -> JsonResponse:
-    """Six hours of the world clock and the hour that is expected, as options of a chart."""
-    if not in_sight(Gpu.objects.filter(pk=gpu_id), request.user, "node__pool").exists():
-        raise Http404(f"There is no GPU {gpu_id} in the pools that you may see.")
-    return JsonResponse(ahead.chart(ahead.load(gpu_id, timezone.now())))
+    """Six hours of the world clock and the hour that is expected, as options of a chart; with the
+    limit of the policy for all of the card's SM activity."""
+    known = passport_of(request, gpu_id)
+    limits = {"thresholds": charts.thresholds(known.scale(Signal.SM_ACTIVITY))}
+    return JsonResponse(ahead.chart(known.ahead) | limits)
 
 
 @require_safe

@@ -72,7 +72,7 @@ def page_data(passport: Passport) -> dict[str, Any]:
 
 
 def _p99(passport: Passport, series: Series) -> dict[str, Any]:
-    scale = _scale(passport, Signal.ONLINE_P99)
+    scale = passport.scale(Signal.ONLINE_P99)
     return {
         "series": [{"label": "Online p99", "values": series.values[Signal.ONLINE_P99]}],
         "unit": "ms",
@@ -91,7 +91,7 @@ def _sm_activity(passport: Passport, series: Series) -> dict[str, Any]:
         ],
         "unit": "%",
         "range": [0, 100],
-        "thresholds": thresholds(_scale(passport, Signal.SM_ACTIVITY)),
+        "thresholds": thresholds(passport.scale(Signal.SM_ACTIVITY)),
     }
 
 
@@ -112,12 +112,8 @@ def _memory(passport: Passport, series: Series) -> dict[str, Any]:
         "unit": "GiB",
         "digits": 1,
         "range": [0, card],
-        "thresholds": thresholds(_scale(passport, Signal.MEMORY)),
+        "thresholds": thresholds(passport.scale(Signal.MEMORY)),
     }
-
-
-def _scale(passport: Passport, signal: Signal) -> Scale:
-    return next(scale for scale in passport.scales if scale.signal is signal)
 
 
 def thresholds(scale: Scale, evict: str = "evict above") -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final
 
-from agents.wire.names import GpuState, PlacementState, SharingMode
+from agents.wire.names import GpuState, PlacementState, SharingMode, Signal
 from console import figures
 from console.accounts.models import User
 from console.api import in_sight
@@ -171,6 +171,19 @@ class Passport:
             gpu.memory_bytes, gpu.power_limit_w, gpu.sm_clock_max_mhz, slo, gpu.pcie_max_bytes_s
         )
         return scales(card, thresholds, reserve)
+
+    def scale(self, signal: Signal) -> Scale:
+        """Raises StopIteration for a signal that has none."""
+        return next(scale for scale in self.scales if scale.signal is signal)
+
+    @property
+    def pcie_max_gb_s(self) -> float | None:
+        most = self.gpu.pcie_max_bytes_s
+        return None if most is None else most / 1e9
+
+    @property
+    def labels(self) -> list[str]:
+        return sorted(self.gpu.label_words)
 
     @property
     def mode(self) -> SharingMode:

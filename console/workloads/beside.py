@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from agents.wire.names import Signal
 from console.history import ranges
 from console.history.points import Chart
 from console.inventory.models import Gpu
 from console.workloads import load_bins
-from console.workloads.load_bins import Comparison, Minute
+from console.workloads.load_bins import Bin, Comparison, Minute
 from console.workloads.models import OnlineInstance, OnlineService
 
 SPAN: Final = timedelta(days=1)
@@ -34,11 +34,22 @@ class Beside:
 def read(service: OnlineService, now: datetime) -> Beside:
     """Only GPUs with one online instance: of two nobody could say whose p99 it is."""
     mine = OnlineInstance.objects.filter(service=service, gpu__retired_at=None)
-    alone = Gpu.objects.annotate(online=Count("instances")).filter(online=1)
-    chosen = mine.filter(gpu__in=alone.values("pk")).order_by("pk")
+    chosen = mine.filter(gpu__in=_with_one_instance().values("pk")).order_by("pk")
     gpus = list(chosen.values_list("gpu_id", flat=True)[:MOST_GPUS])
     minutes = [minute for gpu_id in gpus for minute in _minutes(gpu_id, now)]
     return Beside(load_bins.compare(minutes), len(gpus), mine.count())
+
+
+def at_load(gpu_id: int, qps: float | None, now: datetime) -> Bin | None:
+    """What is known of one GPU at a load; None where its load or whose it is cannot be told."""
+    if qps is None or not _with_one_instance().filter(pk=gpu_id).exists():
+        return None
+    bins = load_bins.compare(list(_minutes(gpu_id, now))).bins
+    return next((one for one in bins if one.low_qps <= qps < one.high_qps), None)
+
+
+def _with_one_instance() -> QuerySet[Gpu]:
+    return Gpu.objects.annotate(online=Count("instances")).filter(online=1)
 
 
 def _minutes(gpu_id: int, now: datetime) -> Iterator[Minute]:

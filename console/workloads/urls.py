@@ -15,4 +15,5 @@ urlpatterns = [
     path("services/<int:pk>/never-share/", views.service_never_share, name="service_never_share"),
     path("services/<int:pk>/beside/", views.service_beside, name="service_beside"),
     path("services/<int:pk>/series.json", views.service_series, name="service_series"),
+    path("gpus/<int:gpu_id>/beside/", views.gpu_beside, name="gpu_beside"),
 ]

@@ -13,16 +13,18 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from console.accounts import access
 from console.accounts.access import SreRequest
 from console.accounts.models import Role
+from console.api import in_sight
 from console.audit.services import person
 from console.errors import Invalid
 from console.faults import queries as faults
 from console.forecasts import service_ahead
 from console.inventory import never_share
+from console.inventory.models import Gpu
 from console.lists import options
 from console.pages import act, dialog, reason_of
 from console.scheduling.pending import WhyPending
-from console.telemetry.hub import hub
-from console.workloads import beside, holds, queries, service_chart, services
+from console.telemetry.hub import hub, live_of
+from console.workloads import beside, holds, load_bins, queries, service_chart, services
 from console.workloads.filters import JobFilter, ServiceFilter
 from console.workloads.forms import JobForm, like
 from console.workloads.models import OfflineJob, Team
@@ -202,6 +204,21 @@ def service_beside(request: SreRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(queries.services(request.user), pk=pk)
     context = {"service": found, "beside": beside.read(found, timezone.now())}
     return render(request, "workloads/_beside.html", context)
+
+
+@require_GET
+def gpu_beside(request: SreRequest, gpu_id: int) -> HttpResponse:
+    """The same of one GPU at the load that it has now, as words for its page."""
+    found = get_object_or_404(in_sight(Gpu.objects.all(), request.user, "node__pool"), pk=gpu_id)
+    live = live_of(found.pk)
+    qps = live.online_qps if live and live.is_live else None
+    context = {
+        "gpu": found,
+        "qps": qps,
+        "bin": beside.at_load(found.pk, qps, timezone.now()),
+        "enough": load_bins.ENOUGH,
+    }
+    return render(request, "workloads/_beside_gpu.html", context)
 
 
 @require_GET

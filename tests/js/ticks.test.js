@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { axisWord, exactTime, extent, keepWindow, timeTicks, timeWord, valueTicks, withGaps } from "../../static/js/charts/ticks.js";
+import { axisWord, exactTime, extent, freeRow, keepWindow, timeTicks, timeWord, valueTicks, withGaps } from "../../static/js/charts/ticks.js";
 
 const NOON = Date.UTC(2026, 8, 1, 12) / 1000;
 
@@ -45,4 +45,9 @@ test("a window forgets what is older", () => {
   const x = [0, 5, 10], values = [1, 2, 3];
   keepWindow(x, [values], 6);
   assert.deepEqual([x, values], [[5, 10], [2, 3]]);
+});
+
+test("words of marks that stand close go to another row, or are left out", () => {
+  const rows = [[], []];
+  assert.deepEqual([[10, 60], [50, 90], [55, 95], [70, 120]].map((span) => freeRow(rows, ...span)), [0, 1, -1, 0]);
 });

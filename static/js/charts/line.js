@@ -18,7 +18,7 @@
 import uPlot from "uplot";
 import { quantity } from "../figures.js";
 import { colour, el, onTheme } from "../kit.js";
-import { axisWord, exactTime, extent, keepWindow, timeTicks, timeWord, valueTicks, withGaps } from "./ticks.js";
+import { axisWord, exactTime, extent, freeRow, keepWindow, timeTicks, timeWord, valueTicks, withGaps } from "./ticks.js";
 
 const FONT = '"Inter Variable", Inter, sans-serif';
 const LOOKS = {
@@ -168,17 +168,25 @@ function over(u, { thresholds = [], marks = [] }) {
     line(c, a, y, b, y, ink, 1.25, [5, 3]);
     if (one.label) plate(c, one.label, one.side === "left" ? left + 4 * d : left + width - 4 * d, y < top + 16 * d ? y + 9 * d : y - 8 * d, ink, one.side === "left" ? "left" : "right");
   }
-  marks.forEach((mark, i) => {
-    const x = Math.round(u.valToPos(mark.at, "x", true));
-    if (x < left || x > left + width) return;
-    vertical(c, x, top, height, INKS[mark.look ?? "mark"], 1.5);
-    const leftward = mark.side === "left" || x > left + width * 0.72;
-    if (mark.label) plate(c, mark.label, x + (leftward ? -5 : 5) * d, top + (7 + 15 * (i % 2 && near(u, marks, i) ? 1 : 0)) * d, INKS[mark.look ?? "mark"], leftward ? "right" : "left");
-  });
+  const rows = [[], []]; // plates that are drawn, by row: one that finds no room is left out, its line stays
+  for (const mark of marks) {
+    const x = Math.round(u.valToPos(mark.at, "x", true)), ink = INKS[mark.look ?? "mark"];
+    if (x < left || x > left + width) continue;
+    vertical(c, x, top, height, ink, 1.5);
+    const leftward = mark.side === "left" || x > left + width * 0.72, at = x + (leftward ? -5 : 5) * d;
+    const row = mark.label ? freeRow(rows, ...reach(c, mark.label, at, leftward)) : -1;
+    if (row >= 0) plate(c, mark.label, at, top + (7 + 15 * row) * d, ink, leftward ? "right" : "left");
+  }
   c.restore();
 }
 
-const near = (u, marks, i) => Math.abs(u.valToPos(marks[i].at, "x") - u.valToPos(marks[i - 1].at, "x")) < 90;
+/** From where to where a plate with these words would lie. */
+function reach(c, words, x, leftward) {
+  c.font = `500 ${11 * devicePixelRatio}px ${FONT}`;
+  const width = c.measureText(words).width;
+  return leftward ? [x - width, x] : [x, x + width];
+}
+
 const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 
 function vertical(c, x, top, height, ink, width, dash = []) {

@@ -72,3 +72,10 @@ export function keepWindow(x, columns, windowS) {
   const oldest = x.at(-1) - windowS, cut = x.findIndex((t) => t >= oldest);
   if (cut > 0) for (const column of [x, ...columns]) column.splice(0, cut);
 }
+
+/** The first row in which from..to is free, which is then taken; -1: there is none. */
+export function freeRow(rows, from, to) {
+  const row = rows.findIndex((taken) => taken.every(([a, b]) => to < a || from > b));
+  rows[row]?.push([from, to]);
+  return row;
+}

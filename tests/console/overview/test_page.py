@@ -200,3 +200,20 @@ def test_a_move_says_where_to_and_what_it_gains(sre):
     html = sre.get("/").content.decode()
     assert "to node-02 / GPU 0" in html
     assert "gains ≈\u00a00.21\u00a0GPU, pays back in ≈\u00a019\u00a0min" in html
+
+
+def test_the_page_shows_the_formula_what_waits_and_where_figures_come_from(sre):
+    node = a_node("node-1", a_pool("web"), gpus=2)
+    a_gpu(node, 2, source="nvml")
+    a_proposal(a_placement())
+    html = sre.get("/").content.decode()
+    assert "Σ normalised throughput × hours − lost work − restarts" in html
+    assert '<span data-live="pending_evictions">1</span> wait' in html
+    assert "1 nvml" in html
+    assert queries.sources()[0][0] == "simulated"
+
+
+def test_figures_of_now_can_be_held_against_what_was_before_sharing(sre):
+    a_busy_fleet()
+    before = sre.get("/overview/series.json").json()["before"]
+    assert before["sm_activity"] == 33.9
