@@ -12,12 +12,6 @@ pytestmark = pytest.mark.django_db
 PASSWORD = "a long enough secret"
 
 
-@pytest.fixture(autouse=True)
-def cheap_hash(settings):
-    """The real one is slow on purpose."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 @pytest.fixture
 def ann() -> User:
     return User.objects.create_user("ann", password=PASSWORD)

@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.urls(urls.__name__)]
 @pytest.fixture(autouse=True)
 def cast(settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings.MUXFLOW_DEMO = True
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     people.create("a long password")
     monkeypatch.setenv("MUXFLOW_DEMO_FAULTS", str(tmp_path / "faults.sock"))
     monkeypatch.setenv("MUXFLOW_DEMO_LAB", str(tmp_path / "lab.sock"))
