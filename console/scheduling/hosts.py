@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from console.inventory.models import Gpu
-from console.workloads.models import OfflineJob
 
 
 class Host(NamedTuple):
@@ -20,7 +19,16 @@ class Host(NamedTuple):
     memory_bytes: float | None
 
 
-def left(gpus: Iterable[Gpu], guests: Mapping[int, OfflineJob]) -> dict[int, Host]:
+class Needs(Protocol):
+    """A job, as far as its host goes; None: next to nothing."""
+
+    @property
+    def cpu_cores(self) -> float | None: ...
+    @property
+    def host_memory_bytes(self) -> float | None: ...
+
+
+def left(gpus: Iterable[Gpu], guests: Mapping[int, Needs]) -> dict[int, Host]:
     """By GPU id. A guest's GPU has what the guest asked for, the free ones share what is left."""
     by_node: dict[int, list[Gpu]] = defaultdict(list)
     for gpu in gpus:
@@ -28,7 +36,7 @@ def left(gpus: Iterable[Gpu], guests: Mapping[int, OfflineJob]) -> dict[int, Hos
     return {pk: host for few in by_node.values() for pk, host in _of_node(few, guests).items()}
 
 
-def _of_node(gpus: Sequence[Gpu], guests: Mapping[int, OfflineJob]) -> dict[int, Host]:
+def _of_node(gpus: Sequence[Gpu], guests: Mapping[int, Needs]) -> dict[int, Host]:
     node = gpus[0].node
     jobs = [guests[gpu.pk] for gpu in gpus if gpu.pk in guests]
     free = len(gpus) - len(jobs)
@@ -45,5 +53,5 @@ def _part(whole: float | None, taken: Iterable[float | None], free: int) -> floa
     return max(0.0, whole - sum(one or 0.0 for one in taken)) / free
 
 
-def _own(job: OfflineJob) -> Host:
+def _own(job: Needs) -> Host:
     return Host(job.cpu_cores, job.host_memory_bytes)

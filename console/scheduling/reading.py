@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
+from math import ceil, floor
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -19,10 +20,18 @@ from console.inventory import modes
 from console.inventory.models import Gpu, Node, Pool
 from console.policies import services as policies
 from console.policies.rules import PolicyBody
-from console.scheduling import avoid, budgets, hosts, lifecycle, peaks, stays
+from console.scheduling import avoid, budgets, hosts, job_facts, lifecycle, peaks, stays
 from console.scheduling.models import Placement
-from console.scheduling.priorities import weight_of
-from console.scheduling.snapshot import GpuFacts, JobFacts, Rules, RunningFacts, Snapshot, Use
+from console.scheduling.snapshot import (
+    LIVE_AGE_S,
+    STEP_PERCENT,
+    GpuFacts,
+    JobFacts,
+    Rules,
+    RunningFacts,
+    Snapshot,
+    Use,
+)
 from console.telemetry.latest import LiveGpu
 from console.workloads import service_profiles
 from console.workloads.holds import not_held
@@ -43,7 +52,7 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
     """
     gpus = _gpus(_in_scope(mode))
     acts = mode is SharingMode.ENFORCE
-    running = list(_placements(gpus)) if acts else []
+    running = _placements({gpu.pk for gpu in gpus}) if acts else {}
     held = _held(now) if acts else {}
     bodies = _bodies(gpus)
     counted, known = _counted(gpus), budgets.restarts(now) if acts else {}
@@ -51,7 +60,7 @@ def read(mode: SharingMode, live: Live, now: datetime) -> Snapshot:
         at=now,
         mode=mode,
         gpus=_gpu_facts(gpus, live, running, held, bodies, now),
-        jobs=tuple(_job(job) for job in _waiting(now)),
+        jobs=tuple(job_facts.read(_waiting(now)).values()),
         running=_running(running, {gpu.pk: bodies[gpu.node.pool] for gpu in gpus}, now),
         avoid=avoid.pairs(now) if acts else frozenset(),
         restarts_left=budgets.restarts_left(bodies, counted, known) if acts else {},
@@ -65,7 +74,7 @@ def running(live: Live, now: datetime) -> Snapshot:
     """What runs, and its GPUs alone: for those whose limits follow the load between rounds."""
     taken = Placement.objects.filter(state__in=lifecycle.LIVE).values("gpu")
     gpus = _gpus(Gpu.objects.filter(pk__in=taken, retired_at=None))
-    placements = list(_placements(gpus))
+    placements = _placements({gpu.pk for gpu in gpus})
     bodies = _bodies(gpus)
     return Snapshot(
         at=now,
@@ -81,12 +90,19 @@ def has_gpus(mode: SharingMode) -> bool:
     return _in_scope(mode).exists()
 
 
+# Of a GPU; the others take as long to read again.
+_COLUMNS: Final = (
+    "node_id", "index", "model", "memory_bytes", "source", "sharing_mode", "holdback",
+    "never_share", "labels", "unshareable_fact", "conflict", "state", "disabled",
+)  # fmt: skip
+
+
 def _gpus(scope: QuerySet[Gpu]) -> list[Gpu]:
     """With node, pool and policy, each read once however many GPUs it has. Nodes are asked for by
     their ids: how a subquery is planned hangs on what the database last counted, and right after
     the import of a fleet that made it take minutes."""
     pools = {pool.pk: pool for pool in Pool.objects.select_related("policy__current")}
-    found = list(scope.order_by("pk"))
+    found = list(scope.only(*_COLUMNS).order_by("pk"))
     nodes = Node.objects.in_bulk({gpu.node_id for gpu in found})
     for node in nodes.values():
         node.pool = pools[node.pool_id]
@@ -120,13 +136,7 @@ def _counted(gpus: Iterable[Gpu]) -> Counter[int]:
 def _waiting(now: datetime) -> QuerySet[OfflineJob]:
     """Without those that are held for their faults: no round looks at them."""
     queued = OfflineJob.objects.filter(not_held(now), state=OfflineJob.State.QUEUED)
-    return queued.select_related("team").order_by("submitted_at", "pk")
-
-
-def _placements(gpus: Iterable[Gpu]) -> QuerySet[Placement]:
-    pools = {gpu.node.pool_id for gpu in gpus}
-    live = Placement.objects.filter(state__in=lifecycle.LIVE, gpu__node__pool__in=pools)
-    return live.select_related("job__team")
+    return queued.order_by("submitted_at", "pk")
 
 
 # --- GPUs ---------------------------------------------------------------------------------
@@ -135,12 +145,12 @@ def _placements(gpus: Iterable[Gpu]) -> QuerySet[Placement]:
 def _gpu_facts(
     gpus: list[Gpu],
     live: Live,
-    running: list[Placement],
+    running: Mapping[Held, JobFacts],
     held: Mapping[int, UUID],
     bodies: Mapping[Pool, PolicyBody],
     now: datetime,
 ) -> tuple[GpuFacts, ...]:
-    guests = {placement.gpu_id: placement.job for placement in running}
+    guests = {placement.gpu_id: job for placement, job in running.items()}
     tenants = tenants_of(gpus, now)
     uses = {
         gpu.pk: online_use(tenants[gpu.pk].use, live.get(gpu.pk), gpu.pk in guests) for gpu in gpus
@@ -174,7 +184,7 @@ def _gpu(
     held_for: UUID | None,
 ) -> GpuFacts:
     node = gpu.node
-    return GpuFacts(
+    return _same_gpu(
         id=gpu.pk,
         name=str(gpu),
         model=gpu.model,
@@ -184,11 +194,11 @@ def _gpu(
         state=GpuState(gpu.state),
         imported=node.source == Node.Source.IMPORTED,
         node_connected=node.state == Node.State.CONNECTED,
-        live_age_s=sample.age_s if sample else None,
-        online=online,
-        online_peak_percent=peak_percent,
+        live_age_s=max(LIVE_AGE_S, sample.age_s) if sample else None,
+        online=_in_steps(online),
+        online_peak_percent=_step(peak_percent),
         rules=rules,
-        headroom_percent=sample.headroom_percent if sample else None,
+        headroom_percent=_headroom(sample, rules.min_headroom_percent),
         holdback=gpu.holdback,
         conflict=gpu.conflict,
         disabled=gpu.disabled,
@@ -204,6 +214,38 @@ def _gpu(
         cpu_free=host.cpu_cores,
         host_memory_free_bytes=host.memory_bytes,
     )
+
+
+# More GPUs than a round looks at; of one that says what it said in the round before the object of
+# that round is used again, and nobody reads it a second time.
+_GPUS_KEPT: Final = 65_536
+_same_gpu: Final = lru_cache(_GPUS_KEPT)(GpuFacts)
+_same_use: Final = lru_cache(_GPUS_KEPT)(Use)
+
+
+def _in_steps(use: Use) -> Use:
+    """Noise within a step changes no verdict, so it changes no facts."""
+    return _same_use(
+        _step(use.sm_percent),
+        _step(use.util_percent),
+        _step(use.bandwidth_percent),
+        use.memory_bytes,
+        None if use.occupancy_percent is None else _step(use.occupancy_percent),
+        use.step_s,
+        use.gpu_model,
+    )
+
+
+def _step(percent: float) -> float:
+    return STEP_PERCENT * ceil(percent / STEP_PERCENT)
+
+
+def _headroom(sample: LiveGpu | None, least: float) -> float | None:
+    """Too little is told as it is, enough in whole steps."""
+    told = sample.headroom_percent if sample else None
+    if told is None or told < least:
+        return told
+    return max(least, STEP_PERCENT * floor(told / STEP_PERCENT))
 
 
 def rules_of(pool: Pool) -> Rules:
@@ -241,18 +283,22 @@ def profiles_of(gpus: Iterable[Gpu], now: datetime) -> Mapping[int, Use]:
 def tenants_of(gpus: Iterable[Gpu], now: datetime) -> Mapping[int, Tenants]:
     """By GPU id; nobody where no instance runs. What was measured there is believed first."""
     model = {gpu.pk: gpu.model for gpu in gpus}
-    services: dict[int, list[OnlineService]] = defaultdict(list)
     known = {service.pk: service for service in OnlineService.objects.all()}
     pools = {gpu.node.pool_id for gpu in gpus}
+    services: dict[int, tuple[int, ...]] = defaultdict(tuple)
     instances = OnlineInstance.objects.filter(gpu__node__pool__in=pools).order_by("pk")
     for gpu_id, service_id in instances.values_list("gpu", "service"):
         if service_id in known:
-            services[gpu_id].append(known[service_id])
+            services[gpu_id] += (service_id,)
     measured = service_profiles.measured(list(known), now)
+
+    @cache  # replicas side by side with the same ones, on the same model, are alike
+    def together(few: tuple[int, ...], model: str) -> Tenants:
+        return _tenants([known[pk] for pk in few], model, measured)
+
     nobody = Tenants(_sum([]))
     return defaultdict(
-        lambda: nobody,
-        {pk: _tenants(few, model.get(pk, ""), measured) for pk, few in services.items()},
+        lambda: nobody, {pk: together(few, model.get(pk, "")) for pk, few in services.items()}
     )
 
 
@@ -321,68 +367,67 @@ def recent_peaks(uses: Mapping[int, Use], live: Live) -> dict[int, float]:
     return assumed | peaks.expected(measured, at)
 
 
-# --- jobs ---------------------------------------------------------------------------------
+# --- what runs ----------------------------------------------------------------------------
 
 
-# More jobs than wait and run at once; a fact takes about a kilobyte.
-_JOBS_KEPT: Final = 65_536
+class Held(NamedTuple):
+    """A live placement, with what of its job is no `JobFacts`; by the names of the columns."""
+
+    pk: UUID
+    gpu_id: int
+    job_id: UUID
+    state: str
+    started_at: datetime | None
+    sm_share_percent: float
+    effective_sm_share_percent: float | None
+    work_done_s: float
+    unsaved_work_s: float | None
+    job__state: str
+    job__checkpoint: str
+    job__work_s: float
+    job__saved_work_s: float
 
 
-@lru_cache(_JOBS_KEPT)
-def _same(facts: JobFacts) -> JobFacts:
-    """The object of an earlier round that says the same: who knows that one reads no further."""
-    return facts
-
-
-def _job(job: OfflineJob) -> JobFacts:
-    facts = JobFacts(
-        id=job.pk,
-        name=job.name,
-        submitted_at=job.submitted_at,
-        weight=weight_of(job.priority),
-        use=replace(_sum([job]), step_s=job.step_s, gpu_model=job.profile_gpu_model),
-        pools=tuple(sorted(job.pools)),
-        gpu_models=tuple(sorted(job.gpu_models)),
-        not_before=job.not_before,
-        gpus=job.gpus,
-        cpu_cores=job.cpu_cores,
-        host_memory_bytes=job.host_memory_bytes,
-        team=job.team.name,
-        labels=frozenset(job.labels),
-        proven=job.proven_at is not None,
-        profile_source=job.profile_source,
-    )
-    return _same(facts)
+def _placements(here: Container[int]) -> dict[Held, JobFacts]:
+    """Those on the GPUs `here`, with their jobs. Nothing is joined to find them: what is live is
+    about what a round looks at."""
+    live = Placement.objects.filter(state__in=lifecycle.LIVE)
+    held = [one for one in map(Held._make, live.values_list(*Held._fields)) if one.gpu_id in here]
+    jobs = job_facts.read(OfflineJob.objects.filter(placements__state__in=lifecycle.LIVE))
+    if ended := [one.job_id for one in held if one.job_id not in jobs]:  # between the two queries
+        jobs |= job_facts.read(OfflineJob.objects.filter(pk__in=ended))
+    return {one: jobs[one.job_id] for one in held}
 
 
 def _running(
-    placements: Sequence[Placement], body_of: Mapping[int, PolicyBody], now: datetime
+    placements: Mapping[Held, JobFacts], body_of: Mapping[int, PolicyBody], now: datetime
 ) -> tuple[RunningFacts, ...]:
-    """`body_of` by GPU id; what runs on other GPUs is none of this round's business."""
-    here = [one for one in placements if one.gpu_id in body_of]
-    if not here:
+    """`body_of` by GPU id."""
+    if not placements:
         return ()
     reasons, taken_off = stays.reasons(now), budgets.interruptions(now)
     found = []
-    for one in here:
+    for one, job in placements.items():
         body = body_of[one.gpu_id]
         left = max(0, body.interruptions_per_day - taken_off.get(one.job_id, 0))
         why = stays.why_fixed(one, body, left, reasons.get(one.pk, ""), now)
-        found.append(_running_facts(one, why, left))
+        found.append(_running_facts(one, job, why, left))
     return tuple(found)
 
 
-def _running_facts(placement: Placement, fixed: str, interruptions_left: int) -> RunningFacts:
-    job = placement.job
-    saves = job.checkpoint == Checkpoint.ON_SIGTERM
+def _running_facts(
+    placement: Held, job: JobFacts, fixed: str, interruptions_left: int
+) -> RunningFacts:
+    saves = placement.job__checkpoint == Checkpoint.ON_SIGTERM
     share = placement.effective_sm_share_percent
+    done_s = max(placement.work_done_s, placement.job__saved_work_s)
     return RunningFacts(
         placement_id=placement.pk,
-        job=_job(job),
+        job=job,
         gpu_id=placement.gpu_id,
         share_percent=placement.sm_share_percent if share is None else share,
         fixed=fixed,
-        left_work_s=max(0.0, job.work_s - max(placement.work_done_s, job.saved_work_s)),
+        left_work_s=max(0.0, placement.job__work_s - done_s),
         unsaved_work_s=0.0 if saves else placement.unsaved_work_s or 0.0,
         since=placement.started_at,
         interruptions_left=interruptions_left,

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from agents.wire.names import Origin, PlacementState
 from console.evictions.models import Eviction, Silence
 from console.policies.rules import PolicyBody
-from console.scheduling.models import Placement
 from console.workloads.models import OfflineJob
 
 # Nobody decided on the last proposal: this job is not proposed again for so long. Our choice.
 UNDECIDED_S: Final = 600.0
 
 
+class Held(Protocol):
+    """A live placement; by the names of the columns."""
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def started_at(self) -> datetime | None: ...
+    @property
+    def job__state(self) -> str: ...
+
+
 def why_fixed(
-    placement: Placement, body: PolicyBody, interruptions_left: int, reason: str, now: datetime
+    placement: Held, body: PolicyBody, interruptions_left: int, reason: str, now: datetime
 ) -> str:
     """To stand after "Not moved:"; empty: it may be moved. `reason` is one of `reasons`."""
-    if placement.job.state == OfflineJob.State.PROFILING:
+    if placement.job__state == OfflineJob.State.PROFILING:
         return "it is being profiled"
     if placement.state != PlacementState.RUNNING or placement.started_at is None:
-        return f"it is {placement.get_state_display().lower()}"
+        return f"it is {placement.state.lower()}"
     if (now - placement.started_at).total_seconds() < body.residence_s:
         return "it has only just started"
     if interruptions_left == 0:

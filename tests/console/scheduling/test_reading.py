@@ -141,6 +141,26 @@ def test_a_job_of_which_nothing_changed_is_the_same_object_in_the_next_round(gpu
     assert after["changes"] != before["changes"]
 
 
+def test_a_gpu_whose_load_changes_within_a_step_is_the_same_object_in_the_next_round(gpus):
+    a_service(gpus[0])
+
+    def at(**signals):
+        return reading.read(SharingMode.ENFORCE, live(gpus[0], **signals), NOW).gpus[0]
+
+    before = at(sm_online_percent=41.0, headroom_percent=31.0)
+    assert at(sm_online_percent=44.0, headroom_percent=34.0) is before
+    assert before.online.sm_percent == 45.0
+    for changed in ({"sm_online_percent": 46.0}, {"headroom_percent": 2.0}):
+        assert at(**{"sm_online_percent": 41.0, "headroom_percent": 31.0} | changed) != before
+
+
+def test_headroom_just_above_the_limit_stays_above_it(gpus):
+    least = BALANCED.min_gpu_headroom_percent
+    for told in (least - 0.1, least, least + 0.1):
+        facts = reading.read(SharingMode.ENFORCE, live(gpus[0], headroom_percent=told), NOW).gpus[0]
+        assert (facts.headroom_percent >= least) is (told >= least)
+
+
 def test_a_team_has_room_for_what_its_cap_leaves(gpus):
     a_running(a_waiting_job("runs"), gpus[0])
     Team.objects.filter(name="vision").update(max_running=3)
