@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from workers.matching.gpu_columns import GpuColumns
 from workers.matching.job_columns import JobColumns
 from workers.matching.kept_guests import KeptGuests
+from workers.matching.kept_worths import KeptWorths, Scored
 from workers.prediction.predictor import Predictor, Scores
 from workers.prediction.profiles import Floats, Ints, Profiles
 
@@ -73,18 +74,6 @@ class Online(Sides):
         )
 
 
-@dataclass(frozen=True)
-class Scored:
-    """Point estimates of every pair asked for: online side i with job k stands in row `row[i]` and
-    column `column[k]`, beside others that were asked for before.
-    """
-
-    throughput: Floats32
-    slowdown: Floats32
-    row: Ints
-    column: Ints
-
-
 class Memory:
     """Kept by the process that decides, one for each series of rounds. `prices` by class of jobs;
     those of the last round that is on record do when the process is new.
@@ -99,6 +88,7 @@ class Memory:
         # By online side, profile of the job, and the share or what it was chosen for.
         self.judged: dict[tuple[int, int, Hashable], Judged] = {}
         self.guests = KeptGuests()
+        self.worths = KeptWorths()
         self._predictor = ""
         self._forget()
 
@@ -109,6 +99,7 @@ class Memory:
             self._forget()
             self.judged.clear()
             self.guests.forget()
+            self.worths.forget()
         new = np.flatnonzero([key not in self._rows for key in online.key])
         if any(key not in self._columns for key in jobs.key) or self._is_full(len(online.key)):
             self._begin_anew(predictor, online, jobs, new)

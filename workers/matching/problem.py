@@ -19,7 +19,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias, TypeVar
 from uuid import UUID
@@ -36,8 +36,9 @@ from workers.matching.demand import Classes, Demand, demand_of
 from workers.matching.job_columns import CONSERVATIVE
 from workers.matching.judging import host
 from workers.matching.kept_guests import Hosted
+from workers.matching.kept_worths import Scored
 from workers.matching.market import Worths
-from workers.matching.memory import Memory, Scored
+from workers.matching.memory import Memory
 from workers.matching.seats import Seats, seats_of
 from workers.prediction.predictor import Predictor
 from workers.reallocation import shares
@@ -88,6 +89,14 @@ class Guests:
 
 
 @dataclass(frozen=True)
+class Foreseen:
+    """`worth[line[s], c]` is what seat s and class c are worth as far as predictions go."""
+
+    worth: Worths
+    line: Ints
+
+
+@dataclass(frozen=True)
 class Rows:
     """`members` are indices of seats, row by row from `offset[r]` to `offset[r + 1]`; of those with
     running jobs first the ones that lose the least work by a restart.
@@ -129,7 +138,8 @@ class Problem:
     """`worth[r, c]` in millionths, 0 where something stands between them.
 
     `scores` are of the seats' loads, by their index, and the classes; `kinds[code][k, c]` says
-    whether that stands between a kind of seat and a class.
+    whether that stands between a kind of seat and a class. `foreseen` is what pairs are worth as
+    far as predictions go.
     """
 
     field: Field
@@ -137,6 +147,7 @@ class Problem:
     demand: Demand
     scores: Scored
     kinds: Mapping[Code, Bools]
+    foreseen: Foreseen
     rows: Rows
     guests: Guests
     worth: Worths
@@ -179,7 +190,7 @@ class Problem:
     def worth_at(self, seat: Ints) -> Worths:
         """[seats, classes] what pairs are worth on GPUs that are taken and no part of the matching,
         as far as predictions and constraints go. Jobs with a history of their own are left out."""
-        worth = _of_seats(self.seats, self.classes, self.scores, self.kinds, seat)
+        worth = _of_seats(self.seats, self.classes, self.kinds, self.foreseen, seat)
         alone = [job.id in self.field.alone for job in self.classes.examples]
         worth[:, np.array(alone, bool)] = 0
         worth[self.seats.share_percent[seat] == 0.0] = 0
@@ -249,9 +260,10 @@ def problem_of(field: Field, snapshot: Snapshot, predictor: Predictor, memory: M
     guests = _guests(field, seats, demand, scores, predictor, memory)
     rows = _rows(field, seats, demand, guests, matched, snapshot)
     kinds = _kinds(seats.kinds, demand.classes.examples)
-    worth = _worth(seats, demand.classes, scores, kinds, rows)
+    foreseen = _foreseen(seats, demand.classes, scores, memory)
+    worth = _worth(seats, demand.classes, kinds, foreseen, rows)
     _let_stay(worth, rows, guests, len(field.free))
-    return Problem(field, seats, demand, scores, kinds, rows, guests, worth)
+    return Problem(field, seats, demand, scores, kinds, foreseen, rows, guests, worth)
 
 
 # --- rows ---------------------------------------------------------------------------------
@@ -470,9 +482,9 @@ def _scores(
 
 
 def _worth(
-    seats: Seats, classes: Classes, scores: Scored, kinds: Mapping[Code, Bools], rows: Rows
+    seats: Seats, classes: Classes, kinds: Mapping[Code, Bools], foreseen: Foreseen, rows: Rows
 ) -> Worths:
-    worth = _of_seats(seats, classes, scores, kinds, rows.first)
+    worth = _of_seats(seats, classes, kinds, foreseen, rows.first)
     worth[rows.avoided] = 0
     every = np.arange(len(classes))
     for row, only in rows.only.items():
@@ -481,17 +493,14 @@ def _worth(
 
 
 def _of_seats(
-    seats: Seats, classes: Classes, scores: Scored, kinds: Mapping[Code, Bools], some: Ints
+    seats: Seats, classes: Classes, kinds: Mapping[Code, Bools], foreseen: Foreseen, some: Ints
 ) -> Worths:
     """[some, classes] as far as predictions go, and what a job can ask for or be kept from."""
-    bound, bounds = _bounds(seats)
-    base = np.concatenate([_base(scores, classes, most) for most in bounds])
-    which = bound * len(scores.row) + seats.load
     masks = list(_masks(seats, classes, kinds))
     worth = np.empty((len(some), len(classes)), np.int32)
     for piece in _pieces(len(some)):
         seat, part = some[piece], worth[piece]
-        np.take(base, which[seat], axis=0, out=part, mode="clip")
+        np.take(foreseen.worth, foreseen.line[seat], axis=0, out=part, mode="clip")
         for index, mask in masks:
             part &= mask[index[seat]]
     return worth
@@ -513,24 +522,21 @@ def _bits(allowed: Bools) -> Worths:
     return -allowed.astype(np.int32)
 
 
-def _bounds(seats: Seats) -> tuple[Ints, list[float]]:
-    """The bound on slowdown of each seat as a number, and the bounds."""
-    bounds, bound = np.unique(seats.most_slowdown, return_inverse=True)
-    return bound, bounds.tolist() or [1.0]
-
-
-def _base(scores: Scored, classes: Classes, most: float) -> Worths:
-    """[loads, classes] what a pair is worth as far as predictions go."""
+def _foreseen(seats: Seats, classes: Classes, scores: Scored, memory: Memory) -> Foreseen:
+    """For each bound on slowdown that some seat has a line for each load that is scored, and one
+    for all others."""
+    scored = np.flatnonzero(scores.row >= 0)
+    load = np.array(seats.online.key, np.int64)[scored]
     weight = classes.weight.astype(np.float32)
-    base = np.zeros((len(scores.row), len(classes)), np.int32)
-    matched = np.flatnonzero(scores.row >= 0)
-    for piece in _pieces(len(matched)):
-        where = np.ix_(scores.row[matched[piece]], scores.column)
-        throughput, slowdown = scores.throughput[where], scores.slowdown[where]
-        value = weights.worth(throughput, slowdown, weight)
-        value[~(value > 0.0) | weights.forbidden(throughput, slowdown, most)] = 0.0
-        base[matched[piece]] = np.rint(weights.SCALE * value)
-    return base
+    rows = replace(scores, row=scores.row[scored])
+    bounds, bound = np.unique(seats.most_slowdown, return_inverse=True)
+    tables = [memory.worths.of(most, load, classes.key, weight, rows) for most in bounds.tolist()]
+    nothing = np.zeros((1, len(classes)), np.int32)
+    place = np.full(len(scores.row), -1)
+    place[scored] = np.arange(len(scored))
+    at = place[seats.load]
+    line = np.where(at < 0, len(bounds) * len(scored), bound * len(scored) + at)
+    return Foreseen(np.concatenate([*tables, nothing]), line)
 
 
 def _pieces(rows: int) -> list[slice]:

@@ -18,11 +18,14 @@ from console.scheduling.plan import WORDS, Code, Kind, Verdict
 from console.scheduling.snapshot import GpuFacts, JobFacts
 from workers.matching import explain, weights
 from workers.matching.columns import Bools, Floats, Ints
+from workers.matching.market import Worths
 from workers.matching.matched import Matched
 from workers.matching.problem import BARRIERS, Codes
 
 # A shortage of memory is told in steps of this.
 _MEMORY_STEP_BYTES: Final = 1 << 29
+# Classes are looked at so many at a time.
+_PIECE: Final = 32
 _NAMED: Final = (Code.POOL, Code.MODEL, Code.LABELS)
 
 
@@ -78,17 +81,25 @@ class WhyNot:
         left[deal.placed.job] = False
         left[deal.following.job] = False
         job_class = self.problem.demand.job_class[: len(left)]
-        told = {number: self.of_class(number) for number in np.unique(job_class[left]).tolist()}
+        told = dict(self._of_classes(np.unique(job_class[left])))
         for at in np.flatnonzero(left).tolist():
             yield Verdict(Kind.WAIT, *told[int(job_class[at])], job_id=jobs[at].id)
 
-    def of_class(self, number: int) -> tuple[Code, str]:
-        """Why jobs of the class wait."""
+    def _of_classes(self, some: Ints) -> Iterator[tuple[int, tuple[Code, str]]]:
+        """Why jobs of some classes wait."""
+        for start in range(0, len(some), _PIECE):
+            few = some[start : start + _PIECE]
+            worths = np.ascontiguousarray(self.problem.worth[np.ix_(self._open, few)].T)
+            for number, worth in zip(few.tolist(), worths, strict=True):
+                yield number, self._of_class(number, worth)
+
+    def _of_class(self, number: int, worth: Worths) -> tuple[Code, str]:
+        """`worth` is that on the open rows."""
         job = self.classes.examples[number]
         if not len(self._open):
             return Code.NO_GPUS, self._none_open(job) or explain.NO_GPUS
-        if (self.problem.worth[self._open, number] > 0).any():
-            return Code.OUTBID, self._outbid(number)
+        if (worth > 0).any():
+            return Code.OUTBID, self._outbid(number, worth)
         code = _nearest(self.problem.barriers(self._open, np.array([number])))
         gpus = int(self.rows.count[self._open].sum())
         closed = self._none_open(job) if code in _NAMED else ""
@@ -141,11 +152,11 @@ class WhyNot:
         less = float(np.ceil(short.min() / _MEMORY_STEP_BYTES) * _MEMORY_STEP_BYTES)
         return explain.less_memory(int(self.rows.count[near[short <= less]].sum()), less)
 
-    def _outbid(self, number: int) -> str:
+    def _outbid(self, number: int, worth: Worths) -> str:
         """Who got the GPU on which the job would do best, and what would turn the tables."""
-        rows = self._open[self.problem.worth[self._open, number] > 0]
+        rows = self._open[worth > 0]
         fits = int(self.rows.count[rows].sum())
-        row = int(rows[int(self.problem.worth[rows, number].argmax())])
+        row = int(self._open[int(worth.argmax())])
         winner = self._winner.get(row)
         if winner is None:
             said = explain.outbid(fits)

@@ -12,6 +12,7 @@ from tests.benchmarks.matching.cluster import Cluster
 from tests.workers.cast import a_job
 from workers.matching.decide import decide
 from workers.matching.job_columns import JobColumns
+from workers.matching.kept_worths import KeptWorths, Scored
 from workers.matching.memory import Memory
 
 
@@ -48,3 +49,16 @@ def test_columns_that_were_read_before_are_those_of_a_first_reading():
         some = [jobs[at] for at in rng.permutation(20)[: rng.integers(0, 20)]]
         jobs[int(rng.integers(20))] = replace(a_job(int(rng.integers(20))), weight=rng.random())
         assert np.array_equal(kept.of(some), kept._read(some), equal_nan=True)
+
+
+def test_worths_that_were_worked_out_before_are_those_that_are_worked_out_anew():
+    kept, rng = KeptWorths(), np.random.default_rng(1)
+    score, slow = rng.random((30, 12), np.float32), 1 + rng.random((30, 12), np.float32)
+    names, weight = [f"class-{number}" for number in range(12)], rng.random(12).astype(np.float32)
+    for _ in range(10):
+        load = np.flatnonzero(rng.random(30) < 0.7)
+        job_class = rng.permutation(12)[: rng.integers(0, 12)]
+        scored = Scored(score, slow, load, job_class)
+        asked = load, [names[at] for at in job_class], weight[job_class], scored
+        for most in (1.3, 1.6):
+            assert np.array_equal(kept.of(most, *asked), KeptWorths().of(most, *asked))
