@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import Count
 
+from console import bulk
 from console.scheduling.models import Decision, Round
 from console.scheduling.plan import Code, Kind, Placing, Rival, Verdict
 from console.workloads.models import OfflineJob
@@ -26,10 +27,19 @@ PAIRS: Final = (Kind.PLACE, Kind.KEEP, Kind.MOVE)
 T = TypeVar("T")
 
 
+_LONGEST_WHY: Final = 300
+_FIELDS: Final = (
+    "round_id", "kind", "code", "why", "job_id", "gpu_id", "from_gpu_id", "weight",
+    "predicted_throughput", "throughput_low", "throughput_high",
+    "predicted_online_slowdown", "slowdown_low", "slowdown_high", "sm_share_percent",
+    "flags", "price", "runner_up", "runner_up_loss",
+)  # fmt: skip
+
+
 def write(round: Round, verdicts: Iterable[Verdict], rivals: Mapping[int, Rival]) -> None:
     """`rivals` by GPU id, of pairs."""
-    rows = (_decision(round, one, _rival_of(one, rivals)) for one in verdicts)
-    Decision.objects.bulk_create(rows, batch_size=BATCH)
+    rows = (_row(round.pk, one, _rival_of(one, rivals)) for one in verdicts)
+    bulk.write(Decision, _FIELDS, rows)
 
 
 def _rival_of(verdict: Verdict, rivals: Mapping[int, Rival]) -> Rival | None:
@@ -37,29 +47,33 @@ def _rival_of(verdict: Verdict, rivals: Mapping[int, Rival]) -> Rival | None:
     return rivals.get(at) if at is not None and verdict.kind in PAIRS else None
 
 
-def _decision(round: Round, verdict: Verdict, rival: Rival | None) -> Decision:
-    said = f"{verdict.why} {rival.said}" if rival else verdict.why
-    return Decision(
-        round=round,
-        kind=verdict.kind,
-        code=verdict.code,
-        why=said[:300],
-        job_id=verdict.job_id,
-        gpu_id=verdict.gpu_id,
-        from_gpu_id=verdict.from_gpu_id,
-        weight=verdict.weight,
-        predicted_throughput=verdict.throughput,
-        throughput_low=verdict.throughput_low,
-        throughput_high=verdict.throughput_high,
-        predicted_online_slowdown=verdict.slowdown,
-        slowdown_low=verdict.slowdown_low,
-        slowdown_high=verdict.slowdown_high,
-        sm_share_percent=verdict.share_percent,
-        price=rival.price if rival else None,
-        runner_up=rival.name[:200] if rival else "",
-        runner_up_loss=rival.loss if rival else None,
-        flags=list(verdict.flags),
+def _row(round_id: int, verdict: Verdict, rival: Rival | None) -> bulk.Row:
+    return (
+        round_id,
+        verdict.kind,
+        verdict.code,
+        _sentence(verdict.why, rival),
+        verdict.job_id,
+        verdict.gpu_id,
+        verdict.from_gpu_id,
+        verdict.weight,
+        verdict.throughput,
+        verdict.throughput_low,
+        verdict.throughput_high,
+        verdict.slowdown,
+        verdict.slowdown_low,
+        verdict.slowdown_high,
+        verdict.share_percent,
+        verdict.flags,
+        *((rival.price, rival.name[:200], rival.loss) if rival else (None, "", None)),
     )
+
+
+def _sentence(why: str, rival: Rival | None) -> str:
+    """With who is next best, where there is room for all of it."""
+    if rival and len(why) + len(rival.said) < _LONGEST_WHY:
+        return f"{why} {rival.said}"
+    return why[:_LONGEST_WHY]
 
 
 def overtaken(round: Round, placings: Sequence[Placing]) -> None:
