@@ -80,6 +80,19 @@ def test_thresholds_stand_in_the_chart_of_a_gpu(client, gpu):
     assert options(html, "memory")["series"][0]["values"][-100] in (None, 40.0)
 
 
+def test_pages_say_which_times_are_those_of_receipt(client, gpu):
+    start = int(time.time()) // 60 * 60 - 1_800
+    rows = samples([gpu.pk], start, 60)
+    rows.last[:, kept.AT["by_receipt"]] = 1
+    writing.store(rows, 2)
+    client.force_login(person(role=Role.VIEWER))
+    html = client.get(reverse("past", args=["gpu", gpu.pk]), **HTMX).content.decode()
+    assert "dated by their receipt" in html
+    assert "node&#x27;s clock off" in html
+    replay = client.get(reverse("replay", args=[gpu.pk]), {"at": start}).content.decode()
+    assert "are those of receipt" in replay
+
+
 @pytest.mark.parametrize("address", [("gpu", 10**9), ("pool", 10**9), ("moon", 1)])
 def test_of_what_is_not_there_or_out_of_sight_there_is_no_past(client, gpu, address):
     client.force_login(person(role=Role.VIEWER, pool=a_pool("elsewhere")))
