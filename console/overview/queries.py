@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,6 +22,13 @@ from console.telemetry.models import FleetSample
 from console.workloads.models import OfflineJob
 
 DAY: Final = timedelta(hours=24)
+SOURCES: Final = {
+    "simulated": "simulated",
+    "nvml": "read by NVML",
+    "imported": "imported, measured by nobody",
+}
+# More kinds of card of one source are not named.
+MOST_CARDS: Final = 3
 # Result and bound of a round that agree this closely are the same number.
 PROVEN: Final = 1e-6
 BUCKETS: Final = {"": F("at"), "minute": TruncMinute("at"), "hour": TruncHour("at")}
@@ -46,12 +53,10 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Evictions:
-    """Evictions done in the last 24 hours, how many of them were emergencies, and how many wait for
-    a person now."""
+    """Evictions done in the last 24 hours, and how many of them were emergencies."""
 
     done: int
     emergency: int
-    waiting: int
 
 
 def oldest_sample() -> datetime | None:
@@ -175,31 +180,41 @@ def jobs(scope: Scope = EVERYWHERE) -> dict[str, int]:
 
 def evictions_done(now: datetime, scope: Scope = EVERYWHERE) -> Evictions:
     """One query."""
-    done = Q(state=Eviction.State.COMPLETED, ended_at__gt=now - DAY)
-    waits = Q(state=Eviction.State.PROPOSED)
-    here = Eviction.objects.filter(done | waits, scope.within("gpu__node__pool"))
-    return Evictions(
-        **here.aggregate(
-            done=Count("pk", filter=done),
-            emergency=Count("pk", filter=done & Q(origin="emergency")),
-            waiting=Count("pk", filter=waits),
-        )
-    )
+    here = Eviction.objects.filter(scope.within("gpu__node__pool"))
+    done = here.filter(state=Eviction.State.COMPLETED, ended_at__gt=now - DAY)
+    emergency = Count("pk", filter=Q(origin="emergency"))
+    return Evictions(**done.aggregate(done=Count("pk"), emergency=emergency))
 
 
-def sources(scope: Scope = EVERYWHERE) -> list[tuple[str, int]]:
-    """Where the figures come from: how many GPUs are simulated, stand-ins, or real. One query."""
-    rows = Gpu.objects.filter(LIVE, scope.within("node__pool")).values_list("source")
-    return list(rows.annotate(n=Count("pk")).order_by("-n", "source"))
+@dataclass(frozen=True)
+class Source:
+    """How many GPUs are known from where, and which cards with which driver that are."""
+
+    word: str
+    gpus: int
+    cards: tuple[str, ...]
+
+
+def sources(scope: Scope = EVERYWHERE) -> list[Source]:
+    """Where the figures come from, the most first. One query."""
+    live = Gpu.objects.filter(LIVE, scope.within("node__pool"))
+    rows = live.values_list("source", "model", "driver").annotate(n=Count("pk")).order_by("-n")
+    gpus, cards = Counter[str](), defaultdict[str, list[str]](list)
+    for source, model, driver, n in rows:
+        gpus[source] += n
+        cards[source].append(f"{model}, driver {driver}" if driver else model)
+    return [
+        Source(SOURCES.get(source, source), n, tuple(cards[source][:MOST_CARDS]))
+        for source, n in gpus.most_common()
+    ]
 
 
 @dataclass(frozen=True)
 class LastRound:
-    """The newest round that ended. `gain` is in GPUs against the round before it."""
+    """The newest round that ended."""
 
     round: Round
     took_s: float | None
-    gain: float | None
     is_optimal: bool
 
 
@@ -209,14 +224,9 @@ def last_round() -> LastRound | None:
     row = ended.order_by("-started_at").first()
     if row is None:
         return None
-    return LastRound(
-        row,
-        (row.finished_at - row.started_at).total_seconds() if row.finished_at else None,
-        _difference(row.objective, row.previous_objective),
-        (_difference(row.upper_bound, row.objective) or 0) <= PROVEN
-        and row.upper_bound is not None,
-    )
+    took_s = (row.finished_at - row.started_at).total_seconds() if row.finished_at else None
+    return LastRound(row, took_s, _is_proven(row.objective, row.upper_bound))
 
 
-def _difference(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
+def _is_proven(result: float | None, bound: float | None) -> bool:
+    return result is not None and bound is not None and bound - result <= PROVEN

@@ -3,7 +3,7 @@ import test from "node:test";
 import { freshness } from "../../static/js/age.js";
 import { isCommand } from "../../static/js/keys.js";
 import { pick } from "../../static/js/live_values.js";
-import { barWidths } from "../../static/js/overview.js";
+import { barWidths, gains } from "../../static/js/overview.js";
 
 test("data within five seconds is fresh", () => {
   assert.deepEqual(freshness(0.8, true, 0.2), { tone: "healthy", stale: false, lead: "Live, data ", text: "0.8\u00a0s old" });
@@ -44,4 +44,10 @@ test("the state bar keeps a rare state visible and stays full", () => {
   assert.ok(widths.GUARDED >= 5);
   assert.equal(Math.round(widths.HEALTHY + widths.GUARDED), 1000);
   assert.equal("INIT" in widths, false);
+});
+
+test("a gain is that of the figure beside it, and nothing where either is missing", () => {
+  const before = { sm_activity: 19.2, p99_percent: null };
+  assert.deepEqual(gains({ sm_activity: 39.3, p99_percent: 50 }, before), { sm_gain: "+20.1\u00a0points", p99_gain: "" });
+  assert.equal(gains({ sm_activity: null, p99_percent: 50 }, before).sm_gain, "");
 });

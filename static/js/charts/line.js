@@ -173,8 +173,8 @@ function over(u, { thresholds = [], marks = [] }) {
     const x = Math.round(u.valToPos(mark.at, "x", true)), ink = INKS[mark.look ?? "mark"];
     if (x < left || x > left + width) continue;
     vertical(c, x, top, height, ink, 1.5);
-    const leftward = mark.side === "left" || x > left + width * 0.72, at = x + (leftward ? -5 : 5) * d;
-    const row = mark.label ? freeRow(rows, ...reach(c, mark.label, at, leftward)) : -1;
+    const leftward = mark.side === "left" || x > left + width * 0.72 || reach(c, mark.label ?? "", x + 5 * d)[1] > left + width;
+    const at = x + (leftward ? -5 : 5) * d, row = mark.label ? freeRow(rows, ...reach(c, mark.label, at, leftward)) : -1;
     if (row >= 0) plate(c, mark.label, at, top + (7 + 15 * row) * d, ink, leftward ? "right" : "left");
   }
   c.restore();

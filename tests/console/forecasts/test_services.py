@@ -72,10 +72,11 @@ def test_the_page_says_what_is_expected_and_how_far_that_was_off(viewer, service
     for back in range(AHEAD + 1):
         kept(service, back, 33.0)
     text = page(viewer, service)
-    assert "With 95 % certainty below" in text
+    assert "95 % below" in text
     assert "3.0\xa0points" in text
-    assert "n 12" in text
-    assert "needs 12, has 1" in text  # an hour ahead was judged once
+    assert "told from 12 of them on" in text
+    assert text.count("too few") == 2 * 3  # all but the next bin were judged fewer times
+    assert [">12<" in text, ">1<" in text] == [True, True]
 
 
 def test_too_little_history_is_told_with_what_there_is_of_it(viewer, service):
