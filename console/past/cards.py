@@ -141,7 +141,7 @@ def clock_marks(chart: Chart) -> list[dict[str, Any]]:
     for before, at in zip([None, *known], known, strict=False):
         was = before is not None and chart.by_receipt[before]
         if chart.by_receipt[at] != was:
-            label = "node's clock good again" if was else "node's clock off"
+            label = "clock good" if was else "clock off"
             found.append({"at": chart.times[at], "label": label, "look": "warn"})
     return found[:MOST_CLOCK_MARKS]
 

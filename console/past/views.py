@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 from urllib.parse import urlencode
 
@@ -50,7 +51,7 @@ def past(request: SreRequest, kind: str, owner: int) -> HttpResponse:
     names = [one.name for one in subject.drawn]
     chart = ranges.chart(subject.scope, names, *span)
     marks = charts.marks_between(subject.gpu, *_moments(span)) if subject.gpu else []
-    marks = [*marks, *cards.clock_marks(chart)]
+    marks = sorted([*marks, *cards.clock_marks(chart)], key=itemgetter("at"))
     context = {
         "subject": subject,
         "kind": kind,
