@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Model
 
 from agents.wire.cluster import Cluster
@@ -80,6 +80,7 @@ def write(draft: Draft, actor: Actor, progress: Progress) -> Report:
     _use_known(Pool, draft.pools)
     _use_known(Team, draft.teams)
     written = {kind: _write(model, rows) for kind, model, rows in _in_order(draft)}
+    _count([model for _, model, _ in _in_order(draft)])
     for pool in draft.pools.values():
         record(actor, "pool.import", pool, now=draft.now, written=written)
     progress(1.0, "Done")
@@ -101,6 +102,15 @@ def _in_order(draft: Draft) -> tuple[tuple[str, type[Model], list[Any]], ...]:
 
 def _write(model: type[M], rows: list[M]) -> int:
     return len(model._default_manager.bulk_create(rows, batch_size=BATCH))
+
+
+def _count(models: Iterable[type[Model]]) -> None:
+    """PostgreSQL plans by what it counted last, and by itself counts a minute later: the first
+    round over the new cluster would be planned for empty tables."""
+    if connection.vendor == "postgresql":
+        tables = ", ".join(connection.ops.quote_name(model._meta.db_table) for model in models)
+        with connection.cursor() as cursor:
+            cursor.execute(f"ANALYZE {tables}")
 
 
 def _use_known(model: type[Pool] | type[Team], rows: dict[str, Any]) -> None:

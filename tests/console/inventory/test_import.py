@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from agents.wire.names import SharingMode
 from console.audit.models import Entry
@@ -42,6 +43,14 @@ def test_an_import_writes_everything_and_marks_it_as_imported():
     assert OnlineInstance.objects.get().gpu == gpu
     assert OfflineJob.objects.get().state == "QUEUED"
     assert Entry.objects.filter(action="pool.import").count() == 1
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="database: SQLite keeps no such counts")
+def test_the_database_plans_for_the_cluster_and_not_for_empty_tables():
+    bring_in()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT reltuples FROM pg_class WHERE relname = 'inventory_gpu'")
+        assert cursor.fetchone() == (Gpu.objects.count(),)
 
 
 def test_importing_twice_is_refused_and_changes_nothing():
