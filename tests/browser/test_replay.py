@@ -23,6 +23,8 @@ from tests.console.telemetry import cast
 
 MINUTE = timedelta(minutes=1)
 LOADS_MS = 20_000
+# As static/css/replay.css.
+AXIS_PX, END_PX = 58, 8
 
 
 @pytest.fixture
@@ -73,7 +75,18 @@ def p99(page: Page):
     return page.locator('[data-reading="online_p99"]')
 
 
-def test_keys_move_the_moment_and_every_signal_tells_what_was_so_then(replay, started, gpu):
+def drag(page: Page, track: str, start: float, end: float) -> None:
+    """Over the picture of a signal, from one part of its axis of time to another."""
+    box = page.locator(f'[data-track="{track}"]').bounding_box()
+    assert box
+    left, room = box["x"] + AXIS_PX, box["width"] - AXIS_PX - END_PX
+    page.mouse.move(left + room * start, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(left + room * end, box["y"] + 20, steps=4)
+    page.mouse.up()
+
+
+def test_keys_and_pointer_move_the_moment_and_every_signal_tells_what_was_so_then(replay, started):
     expect(p99(replay)).to_contain_text("20\u00a0ms")
     replay.get_by_role("slider").press("ArrowRight")
     expect(clock(replay)).to_have_text(f"{started + timedelta(seconds=1):%H:%M:%S}")
@@ -87,9 +100,13 @@ def test_keys_move_the_moment_and_every_signal_tells_what_was_so_then(replay, st
     expect(replay).to_have_url(re.compile(f"mark={end}"))
     replay.reload()
     expect(clock(replay)).to_have_text(f"{started + 10 * MINUTE:%H:%M:%S}")
+    drag(replay, "online_p99", 0.9, 0.25)
+    seconds = int(replay.get_by_role("slider").input_value()) - int(started.timestamp())
+    assert abs(seconds - 150) <= 3
+    expect(p99(replay)).to_contain_text("20\u00a0ms")
 
 
-def test_each_pin_is_reached_by_keys_and_says_what_it_is(replay, started):
+def test_each_pin_is_reached_by_keys_and_says_what_it_is(replay, started, axe):
     told, slider = replay.locator("[data-part=told]"), replay.get_by_role("slider")
     slider.focus()
     for minute, what in (
@@ -107,18 +124,4 @@ def test_each_pin_is_reached_by_keys_and_says_what_it_is(replay, started):
     link = replay.get_by_role("link", name=f"{started + 5 * MINUTE:%H:%M:%S}").last
     link.press("Enter")
     expect(replay.locator("#h-moment")).to_contain_text(f"{started + 5 * MINUTE:%H:%M:%S}")
-
-
-def test_a_pointer_on_the_pictures_moves_the_moment(replay, started, axe):
-    box = replay.locator('[data-track="online_p99"]').bounding_box()
-    assert box
-    axis, end = 58, 8
-    room = box["width"] - axis - end
-    replay.mouse.move(box["x"] + axis + room / 4, box["y"] + 20)
-    replay.mouse.down()
-    replay.mouse.move(box["x"] + axis + room * 3 / 4, box["y"] + 20, steps=4)
-    replay.mouse.up()
-    seconds = int(replay.get_by_role("slider").input_value()) - int(started.timestamp())
-    assert abs(seconds - 450) <= 3
-    expect(p99(replay)).to_contain_text("90\u00a0ms")
     axe(replay)

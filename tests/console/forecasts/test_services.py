@@ -115,6 +115,19 @@ def test_the_chart_shows_what_was_expected_an_hour_before_beside_what_came(viewe
     assert earlier.count(None) == len(earlier) - 1
 
 
+def test_scripts_read_the_same_by_the_api(viewer, service):
+    for back in range(AHEAD + 1):
+        kept(service, back, 33.0)
+    body = viewer.get(reverse("api_service_forecast", args=[service.pk])).json()
+    assert (body["rests_on"], body["known_hours"]) == ("level", 5)
+    first, *_, last = body["steps"]
+    assert first == {
+        "in_s": BIN_S, "expected_percent": 30, "high_percent": 45,
+        "error_points": 3, "below_high": 1, "judged": 12,
+    }  # fmt: skip
+    assert (last["error_points"], last["judged"]) == (None, 1)
+
+
 def test_old_bins_of_services_go(load, service):
     kept(service, BINS + 1, 33.0)
     gpu = service.instances.first().gpu_id

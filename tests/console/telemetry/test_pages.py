@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.wire.names import EventKind, GpuState
 from console.accounts.models import Role
 from console.evictions.models import Eviction
-from console.inventory.models import Gpu
+from console.inventory.models import Gpu, Node
 from console.scheduling.models import Decision, Round
 from console.telemetry import latest, passport, timeline
 from console.telemetry.latest import LiveGpu
@@ -135,6 +135,18 @@ def test_the_page_tells_tenant_guest_and_what_is_nearest(approver, gpu, sample):
     assert "resnet-31" in text
     assert "at its next start" in text
     assert "Memory, " in text
+
+
+def test_the_page_leads_to_why_its_guest_is_there_and_tells_what_its_agent_can(
+    approver, gpu, sample
+):
+    Node.objects.filter(pk=gpu.node_id).update(capabilities=["duty", "freeze"], labels={"rack": 7})
+    cast.placement(gpu)
+    sample(live_gpu(gpu))
+    text = page(approver, gpu)
+    assert f"{reverse('why_not')}?job=resnet-31&amp;gpu=node-07%20/%20GPU%200" in text
+    assert "duty, freeze" in text
+    assert "rack=7" in text
 
 
 def test_hardware_that_nobody_disabled_is_suspect(approver, gpu, sample):
