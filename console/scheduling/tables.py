@@ -144,7 +144,7 @@ _OF_PAIRS = ("sm_share_percent", "predicted_throughput", "predicted_online_slowd
 # What a table of decisions of one kind has nothing to say about.
 WITHOUT = {
     "placed": ("code",),
-    "kept": ("price",),
+    "kept": ("code",),
     "moves": ("sm_share_percent", "price", "code"),
     "waiting": ("gpu", *_OF_PAIRS),
     "unused": ("job", *_OF_PAIRS),

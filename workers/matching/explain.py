@@ -17,6 +17,8 @@ from workers.prediction.predictor import Judgement
 NO_JOBS: Final = "No job waits that it could take."
 NO_GPUS: Final = "No GPU is open for offline work now."
 NO_OTHER: Final = "No other job could run there."
+# Of a GPU whose job may not be moved now.
+TAKEN: Final = "taken by a running job"
 NOT_NEEDED: Final = "Every job that it could take runs elsewhere for as much or more."
 
 _PERCENT: Final = [f"{part}{NBSP}%" for part in range(1_001)]
@@ -53,20 +55,24 @@ def pairs(share_percent: Floats, judged: Judgement) -> list[str]:
     )
     return [
         f"Runs at ≈ {speed} of its speed alone ({low} to {high}) on {share} of the SMs;"
-        f" online slows by ≈ {slower} (at most {most})."
+        f" {_slower(slower, most)}."
         for speed, low, high, share, slower, most in zip(*map(percents, figures), strict=True)
     ]
 
 
+def _slower(slower: str, most: str) -> str:
+    if most == _PERCENT[0]:
+        return "online is not slowed"
+    return f"online slows by ≈ {slower} (at most {most})"
+
+
 def runner_up(name: str, throughput: str, loss: float, unseats: bool) -> str:
-    """`loss` of the plan, in GPUs; `unseats`: a running job would be left without a GPU."""
-    if unseats:
-        cost = "but a running job would be left without a GPU"
-    elif loss < 0.005:
-        cost = "and the plan would be worth as much"
-    else:
-        cost = f"and the plan would be worth {loss:.2f} GPUs less"
-    return f"Next best there: {name} (≈ {throughput}), {cost}."
+    """`loss` of the plan, in GPUs; `unseats`: a running job would be left without a GPU, and only
+    that is why it may be below 0."""
+    less = f"{abs(loss):.2f} GPUs {'less' if loss > 0.0 else 'more'}"
+    worth = f"worth {less if abs(loss) >= 0.005 else 'as much'}"
+    but = ", but a running job would have to stop" if unseats else " in all"
+    return f"Next best there: {name} (≈ {throughput}), {worth}{but}."
 
 
 def fixed(why: str) -> str:

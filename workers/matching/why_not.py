@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -112,12 +112,23 @@ class WhyNot:
         return np.flatnonzero(self.rows.open)
 
     def _none_open(self, job: JobFacts) -> str:
-        """When it may only use GPUs that are closed: which, and why they are."""
-        closed = [one for one in self.problem.field.closed if _may_use(job, one[0])]
-        reasons = Counter(WORDS[shut.code].lower() for _, shut in closed)
-        if not closed:
+        """When it may only use GPUs that are closed or taken for now: which, and why they are."""
+        reasons = Counter[str]()
+        for (gpu, why), count in self._shut.items():
+            if _may_use(job, gpu):
+                reasons[why] += count
+        if not reasons:
             return ""
-        return explain.none_open(job.pools, len(closed), reasons.most_common())
+        return explain.none_open(job.pools, reasons.total(), reasons.most_common())
+
+    @cached_property
+    def _shut(self) -> Counter[tuple[_Asked, str]]:
+        """How many GPUs of each kind are closed or taken for now, by the reason: every kind of job
+        is told of the same ones."""
+        field = self.problem.field
+        shut = [(_asked(gpu), WORDS[why.code].lower()) for gpu, why in field.closed]
+        shut += [(_asked(guest.gpu), explain.TAKEN) for guest in field.guests[field.moving :]]
+        return Counter(shut)
 
     # --- what would change it -------------------------------------------------------------
 
@@ -210,7 +221,19 @@ def _nearest(barriers: Codes) -> Code:
     return BARRIERS[int(barriers.max()) - 1]
 
 
-def _may_use(job: JobFacts, gpu: GpuFacts) -> bool:
+class _Asked(NamedTuple):
+    """What a job may ask of a GPU by name."""
+
+    pool: str
+    model: str
+    labels: frozenset[str]
+
+
+def _asked(gpu: GpuFacts) -> _Asked:
+    return _Asked(gpu.pool, gpu.model, gpu.labels)
+
+
+def _may_use(job: JobFacts, gpu: _Asked) -> bool:
     return (
         (not job.pools or gpu.pool in job.pools)
         and (not job.gpu_models or gpu.model in job.gpu_models)

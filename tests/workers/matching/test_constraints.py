@@ -151,6 +151,14 @@ def test_a_job_whose_pool_is_closed_is_told_why_that_is():
     assert "0 of 3 GPUs open (2 × node cordoned, 1 × held back as control)" in verdict.why
 
 
+def test_gpus_whose_jobs_may_not_move_are_told_as_taken():
+    gpus = [a_gpu(1), a_gpu(2), a_gpu(3, holdback=True)]
+    running = tuple(a_guest(a_job(number), gpus[number]) for number in (0, 1))
+    plan = decide(a_snapshot(gpus, [a_job(9)], running=running))
+    (verdict,) = plan.of(Kind.WAIT)
+    assert "0 of 3 GPUs open (2 × taken by a running job, 1 × held back" in verdict.why
+
+
 def test_a_job_that_is_not_proven_is_told_where_it_would_fit():
     gpus = [a_gpu(number, tier=1, rules=STRICT) for number in (1, 2)]
     (verdict,) = decide(a_snapshot(gpus, [a_job()])).of(Kind.WAIT)
