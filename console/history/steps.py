@@ -48,11 +48,12 @@ def summed(some: Codes) -> Codes:
 
 def shuffled(codes: Codes) -> bytes:
     """0, −1, 1, −2, … as 0, 1, 2, 3, …; then all low bytes, then all high ones."""
-    unsigned = ((codes << 1) ^ (codes >> 15)).astype("<i2").reshape(-1)
-    return unsigned.view(np.uint8).reshape(-1, 2).T.tobytes()
+    unsigned = ((codes << 1) ^ (codes >> 15)).view(np.uint16)
+    return unsigned.astype(np.uint8).tobytes() + (unsigned >> 8).astype(np.uint8).tobytes()
 
 
 def unshuffled(raw: bytes, shape: tuple[int, ...]) -> Codes:
-    pairs: npt.NDArray[np.uint8] = np.frombuffer(raw, np.uint8).reshape(2, -1).T
-    unsigned = np.ascontiguousarray(pairs).view("<u2").reshape(shape)
-    return (unsigned >> 1).astype(np.int16) ^ -(unsigned & 1).astype(np.int16)
+    low, high = np.frombuffer(raw, np.uint8).reshape(2, *shape)
+    unsigned = high.astype(np.uint16) << 8 | low
+    codes: Codes = (unsigned >> 1).view(np.int16) ^ -(unsigned & 1).view(np.int16)
+    return codes
