@@ -11,7 +11,6 @@ import zlib
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from console.history.kept import Codes
 
