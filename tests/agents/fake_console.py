@@ -175,7 +175,7 @@ class FakeConsole:
             await self.send_order(Unchanged(self._desired.generation, "", self._desired.lease_s))
 
 
-async def until(fact: Callable[[], Any], timeout_s: float = 8.0) -> Any:
+async def until(fact: Callable[[], Any], timeout_s: float = 25.0) -> Any:
     """The fact once it is true. Fails when it does not become so."""
     deadline = time.monotonic() + timeout_s
     while not (value := fact()):

@@ -24,7 +24,7 @@ from agents.wire.names import EndReason, EventKind, PlacementState, RuntimeKind
 from tests.agents.cast import EVICTION_ID, KEY, PLACEMENT_ID, STOP, desired, placement
 from tests.agents.fake_console import TOKEN, FakeConsole, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(30)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
 ROOT = Path(__file__).parents[2]
 JOB = placement(command=(sys.executable, trainer.__file__))

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.demo,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(400),
     pytest.mark.xdist_group("still"),
 ]
 
-SHARED_MS, STOPPED_MS = 30_000, 40_000
+SHARED_MS, STOPPED_MS = 60_000, 90_000
 # Agents follow a policy within two seconds; the page asks every second.
 APPLIED_S = 5.0
 MANY = 50
@@ -160,7 +160,7 @@ def change_a_threshold(page: Page, why: str) -> float:
     page.get_by_role("button", name=re.compile("^Save and apply version 2")).click()
     clicked_s = time.monotonic()
     applied = page.locator("#applied")
-    expect(applied).to_contain_text(re.compile(r"All \d+ nodes report v2"), timeout=20_000)
+    expect(applied).to_contain_text(re.compile(r"All \d+ nodes report v2"), timeout=60_000)
     return time.monotonic() - clicked_s
 
 

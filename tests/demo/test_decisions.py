@@ -14,11 +14,11 @@ from tests.demo.running import Demo, eventually, share
 
 pytestmark = [
     pytest.mark.demo,
-    pytest.mark.timeout(150),
+    pytest.mark.timeout(400),
     pytest.mark.xdist_group("still"),
 ]
 
-PROPOSED_S = 120
+PROPOSED_S = 180
 
 
 @pytest.fixture

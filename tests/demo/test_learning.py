@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.demo,
-    pytest.mark.timeout(360),
+    pytest.mark.timeout(600),
     pytest.mark.xdist_group("story"),
 ]
 
 # Enough is observed half a minute after the first jobs have warmed up; a training takes seconds.
-OBSERVED_S, LEARNT_S = 60, 150
+OBSERVED_S, LEARNT_S = 120, 240
 PYTORCH = importlib.util.find_spec("torch") is not None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.demo.running import (
+    FIRST_START_S,
     ROOT,
     Demo,
     command,
@@ -22,7 +23,7 @@ from tests.demo.running import (
 
 pytestmark = [
     pytest.mark.demo,
-    pytest.mark.timeout(150),
+    pytest.mark.timeout(400),
     pytest.mark.xdist_group("still"),
 ]
 
@@ -36,19 +37,19 @@ def test_nobody_else_may_read_sessions_keys_or_logs(demo: Demo) -> None:
 
 def test_nothing_survives_a_launcher_that_is_killed(demo: Demo) -> None:
     share(demo)
-    eventually(lambda: runs(demo, "trainer"), 60, "a real process runs on node-17")
+    eventually(lambda: runs(demo, "trainer"), 120, "a real process runs on node-17")
     demo.launcher.send_signal(signal.SIGKILL)
     demo.launcher.wait()
-    eventually(lambda: not processes_of(demo.folder), 15, "all that it started is gone")
+    eventually(lambda: not processes_of(demo.folder), 30, "all that it started is gone")
 
 
 def test_it_starts_again_and_ctrl_c_leaves_nothing(demo: Demo) -> None:
     demo.stop()
     demo.launcher = launch(demo.folder, demo.port, "--no-story")
-    eventually(lambda: is_up(demo), 60, "the demo answers on /healthz")
+    eventually(lambda: is_up(demo), FIRST_START_S, "the demo answers on /healthz")
     assert f"Port {demo.port} is in use" in refusal(demo.folder / "elsewhere", demo.port)
     assert "already: stop it with Ctrl-C" in refusal(demo.folder, demo.port + 1)
-    eventually(lambda: "Ctrl-C stops everything" in demo.log, 30, "the launcher says it is up")
+    eventually(lambda: "Ctrl-C stops everything" in demo.log, 60, "the launcher says it is up")
     demo.stop()
     assert processes_of(demo.folder) == {}
     assert demo.launcher.returncode == 0
@@ -62,7 +63,7 @@ def runs(demo: Demo, program: str) -> bool:
 def refusal(folder: Path, port: int) -> str:
     """What a launcher that cannot start says, in one line."""
     done = subprocess.run(
-        command(port), cwd=ROOT, env=environment(folder), capture_output=True, text=True, timeout=30
+        command(port), cwd=ROOT, env=environment(folder), capture_output=True, text=True, timeout=90
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
