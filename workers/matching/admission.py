@@ -84,7 +84,7 @@ def admit(snapshot: Snapshot, memory: Memory | None = None) -> Field:
     alone = _alone(waiting, guests, avoiding - held) | held
     waiting = _looked_at(waiting, avoiding - alone, out)
     guests = _pinned(guests, avoiding - alone)
-    stays = np.array([bool(guest.stays) for guest in guests], bool)
+    stays = np.array(list(map(bool, map(attrgetter("stays"), guests))), bool)
     order = np.argsort(stays, kind="stable")
     taken = np.zeros(len(gpus), bool)
     taken[hosts] = True
@@ -94,7 +94,7 @@ def admit(snapshot: Snapshot, memory: Memory | None = None) -> Field:
     return Field(
         free=tuple(compress(gpus, free.tolist())),
         closed=tuple((gpus[at], shut[at]) for at in sorted(shut) if not taken[at]),
-        guests=tuple(guests[at] for at in order.tolist()),
+        guests=tuple(map(guests.__getitem__, order.tolist())),
         moving=len(guests) - int(stays.sum()),
         waiting=tuple(waiting),
         out=tuple(out),
@@ -201,11 +201,10 @@ def _hosted(
     running: Sequence[RunningFacts], here: Mapping[int, int]
 ) -> tuple[Sequence[RunningFacts], Ints]:
     """Those that run on GPUs of the round, and the positions of these."""
-    at = [here.get(one.gpu_id, -1) for one in running]
-    hosts = np.array(at, np.int64)
-    if -1 in at:
-        running = [one for one, host in zip(running, at, strict=True) if host >= 0]
-    return running, hosts[hosts >= 0]
+    at = list(map(here.get, map(attrgetter("gpu_id"), running)))
+    if None in at:
+        running = [one for one, host in zip(running, at, strict=True) if host is not None]
+    return running, np.array([host for host in at if host is not None], np.int64)
 
 
 def _guests(
@@ -218,7 +217,7 @@ def _guests(
     spent = {pool for pool in pools if snapshot.restarts_left.get(pool, 0) <= 0}
     why = {pool: _no_restart(pool, snapshot) for pool in spent}
     stays = [one.fixed or _interrupted_enough(one) for one in running]
-    gpus = [snapshot.gpus[at] for at in hosts.tolist()]
+    gpus = list(map(snapshot.gpus.__getitem__, hosts.tolist()))
     if why:
         stays = [told or why.get(gpu.pool, "") for told, gpu in zip(stays, gpus, strict=True)]
     open_ = np.ones(len(snapshot.gpus), bool)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Final, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -244,13 +245,14 @@ class Problem:
 
 def problem_of(field: Field, snapshot: Snapshot, predictor: Predictor, memory: Memory) -> Problem:
     """Score every load with every class, and say what stands between GPUs and jobs."""
-    moving, staying = field.guests[: field.moving], field.guests[field.moving :]
     told = memory.gpus.of(snapshot.gpus)[field.seat]
-    seats = seats_of([*field.free, *(guest.gpu for guest in field.guests)], told, memory.gpus)
+    hosts = map(attrgetter("gpu"), field.guests)
+    seats = seats_of([*field.free, *hosts], told, memory.gpus)
+    running = list(map(attrgetter("running.job"), field.guests))
     demand = demand_of(
         field.waiting,
-        [guest.running.job for guest in moving],
-        [guest.running.job for guest in staying],
+        running[: field.moving],
+        running[field.moving :],
         field.alone,
         snapshot,
         memory,
@@ -317,7 +319,7 @@ def _hosts(
     class, whether the seat takes new work, what staying is worth and what a restart costs."""
     moving, free = field.moving, seats - field.moving
     job_class = demand.job_class[guests.job[:moving]]
-    takes = np.array([guest.open for guest in field.guests[:moving]], bool)
+    takes = np.array(list(map(attrgetter("open"), field.guests[:moving])), bool)
     stays = guests.worth[:moving] + guests.staying[:moving]
     return (
         np.concatenate([np.full(free, -1), job_class]),
@@ -557,7 +559,7 @@ def _guests(
     """What they do where they are, and what a restart would cost them."""
     count = len(field.guests)
     seat, job = len(field.free) + np.arange(count), len(field.waiting) + np.arange(count)
-    running = [guest.running for guest in field.guests]
+    running = list(map(attrgetter("running"), field.guests))
     started, left = columns.numbers(running, "share_percent"), seats.share_percent[seat]
     share = np.maximum(shares.LEAST, np.minimum(started, left))
     hosted = host(predictor, memory, seats, demand, seat, job, share)

@@ -181,7 +181,7 @@ class Story:
         column.
         """
         guests, memory = self.problem.guests, self.memory
-        gpus = np.fromiter((gpu.id for gpu in self._hosts), np.int64, len(guests.seat))
+        gpus = np.fromiter(map(attrgetter("id"), self._hosts), np.int64, len(guests.seat))
         fixed, why = self._why_kept()
         verdict = np.empty(len(gpus), object)
         new = np.ones(len(gpus), bool)
