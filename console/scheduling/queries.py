@@ -145,7 +145,9 @@ class RoundPage:
 
     @cached_property
     def decisions(self) -> QuerySet[Decision]:
-        rows = Decision.objects.filter(round=self.round).select_related(
+        """Jobs and GPUs are read of the rows on the page alone: joined they would be looked up for
+        the tens of thousands of a round, to show fifty."""
+        rows = Decision.objects.filter(round=self.round).prefetch_related(
             "job", "gpu__node", "from_gpu__node"
         )
         return decisions_in_sight(rows, self.user)
