@@ -211,7 +211,7 @@ async def test_a_storm_ends_with_every_node_back(console, ask):
 
 async def test_a_silent_node_stays_connected_and_speaks_again(console, ask):
     await until(lambda: console.telemetry)
-    assert (await ask(faults.Silence(duration_s=1.5))).ok
+    assert (await ask(faults.Silence(duration_s=3.0))).ok
     heard = len(console.telemetry)
     await asyncio.sleep(1.3)
     assert len(console.telemetry) <= heard + 1

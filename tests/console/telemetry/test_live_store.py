@@ -76,7 +76,7 @@ def test_a_grid_is_filled_with_what_others_know(with_redis):
 
 
 async def sees(hub: Hub, value: float) -> None:
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(20):
         while not (hub.grid.column("sm_activity") == value).any():
             await asyncio.sleep(0.02)
 
