@@ -42,13 +42,13 @@ def roll(now: datetime, is_behind: Callable[[float], bool]) -> None:
 
 def _step(tier: Tier, now: float, is_behind: Callable[[float], bool]) -> bool:
     """A few nodes of the oldest span that is over; whether there was anything to do."""
-    at = _at(tier)
-    if at is None or now < at.start + tier.block_s + SETTLED_S or not _is_complete(tier, at.start):
-        return False
-    if tier is TEN and is_behind(at.start + tier.block_s):
-        return False
     with writing.turn():
-        at.refresh_from_db()
+        at = _at(tier)
+        end = 0 if at is None else at.start + tier.block_s
+        if at is None or now < end + SETTLED_S or not _is_complete(tier, at.start):
+            return False
+        if tier is TEN and is_behind(end):
+            return False
         nodes = Node.objects.filter(pk__gt=at.after_node).order_by("pk")
         some = list(nodes.values_list("pk", flat=True)[:NODES])
         _roll(tier, Kind.NODE, some, at.start)
