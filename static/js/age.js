@@ -16,19 +16,15 @@ export function freshness(ageS, connected, waitedS) {
 export function start() {
   if (!document.getElementById("data-age")) return;
   const live = { ageS: null, connected: false, at: performance.now() }; // at: when ageS was true, or when the wait for it began
-  const draw = () => {
-    const waitedS = (performance.now() - live.at) / 1000, ageS = live.ageS == null ? null : live.ageS + waitedS;
-    drawAge(freshness(ageS, live.connected, waitedS), ageS);
-  };
   document.addEventListener("mf:live", ({ detail }) => {
     const at = detail.age_s == null ? live.at : performance.now();
     Object.assign(live, { ageS: detail.age_s, connected: detail.connected, at });
-    draw();
+    const waitedS = (performance.now() - live.at) / 1000, ageS = live.ageS == null ? null : live.ageS + waitedS;
+    drawAge(freshness(ageS, live.connected, waitedS), ageS);
   });
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-reconnect]")) document.dispatchEvent(new CustomEvent("mf:reconnect"));
   });
-  setInterval(draw, 1000);
 }
 
 function drawAge({ tone, stale, lead, text }, ageS) {
@@ -46,9 +42,11 @@ function drawAge({ tone, stale, lead, text }, ageS) {
   guardDecisions(stale, ageS);
 }
 
-/** A text that is the same is not written again: it would be laid out again. */
+/** Into the one text of a node; one that is the same is not written again: it would be laid out again. */
 function put(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  const { firstChild } = node;
+  if (firstChild?.nodeType !== Node.TEXT_NODE || node.childNodes.length > 1) node.textContent = text;
+  else if (firstChild.data !== text) firstChild.data = text;
 }
 
 /** Closes the decisions marked data-needs-fresh while the data is old, and says why; opens them again after. */

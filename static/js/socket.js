@@ -10,7 +10,7 @@ import { FIELDS, decode } from "./wire.js";
 
 const PATH = "/ws/live/", LAYOUT = "/live/layout.json", SIGN_IN = 4401, MOST_RANGES = 4_096;
 const SNAPSHOT = JSON.stringify({ op: "snapshot" });
-const FIRST_WAIT_MS = 500, LONGEST_WAIT_MS = 10_000, SILENCE_MS = 8_000;
+const FIRST_WAIT_MS = 500, LONGEST_WAIT_MS = 10_000, QUIET_MS = 900, SILENCE_MS = 8_000; // QUIET_MS: a summary a second tells the age by itself
 
 export const store = new Store();
 
@@ -19,7 +19,7 @@ export function waitMs(attempt, random = Math.random()) {
   return Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt) * (0.5 + random / 2);
 }
 
-const state = { socket: null, attempt: 0, timer: 0, heardAt: 0, ageS: null, wanted: null, waiting: null, number: 0, wish: null };
+const state = { socket: null, attempt: 0, timer: 0, heardAt: 0, toldAt: 0, ageS: null, wanted: null, waiting: null, number: 0, wish: null };
 
 // What was received in each of the last seconds; `second` is the present one.
 const received = { bytes: new Float64Array(10), frames: new Float64Array(10), second: 0, seconds: 1 };
@@ -54,7 +54,7 @@ export function start() {
   document.addEventListener("visibilitychange", () => !document.hidden && !state.socket && connect(0));
   addEventListener("pagehide", () => state.socket?.close());
   addEventListener("pageshow", (event) => event.persisted && connect(0));
-  setInterval(() => { tellAge(); tellReceived(); }, 1000);
+  setInterval(() => { if (performance.now() - state.toldAt > QUIET_MS) tellAge(); tellReceived(); }, 1000);
   connect(0);
 }
 
@@ -125,6 +125,7 @@ async function fetchLayout(epoch) {
 function tellAge() {
   const silentMs = performance.now() - state.heardAt, connected = state.socket?.readyState === WebSocket.OPEN;
   if (connected && silentMs > SILENCE_MS) connect(0); // open in name only
+  state.toldAt = performance.now();
   tell("mf:live", { connected, age_s: state.ageS == null ? null : state.ageS + silentMs / 1000 });
 }
 

@@ -76,7 +76,8 @@ def measure(browser: Browser, page: Page, seconds: float) -> dict[str, Any]:
     return {
         "cells": cells,
         **scripts(live),
-        "kb_s": seen["bytes"] / seconds / 1000,
+        "kb_s": seen["feed"]["bytes_s"] / 1000,
+        "frames_s": seen["feed"]["frames_s"],
         "long_tasks": seen["long"],
         "longest_task_ms": seen["longest"],
         "heap_mib": after,

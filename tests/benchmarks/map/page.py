@@ -1,11 +1,12 @@
 """What a page of the map does with its time and memory, as Chromium itself tells it.
 
-*Script of a frame* is all JavaScript that a thread ran from one binary message of the live feed to
-the next, whatever it was for: that frame, the summary, timers, the hover card, and what the browser
-did inside of it (layout that script waited for, collections). Chromium's trace gives two times for
-it, and both are kept: of the processor (`tdur`, what the thread itself used) and of the clock
-(`dur`, with all moments in which a machine that is busy with something else let it wait). Threads
-are told apart: the page's own, which people wait for, and its worker's, which paints the map.
+*Script of a frame* is all JavaScript that a thread ran from the first message of a second of the
+live feed to that of the next, whatever it was for: the one frame of that second, the summary,
+timers, and what the browser did inside of it (layout that script waited for, collections).
+Chromium's trace gives two times for it, and both are kept: of the processor (`tdur`, what the
+thread itself used) and of the clock (`dur`, with all moments in which a machine that is busy with
+something else let it wait). Threads are told apart: the page's own, which people wait for, and its
+worker's, which paints the map.
 
 *Long tasks* are those of the page's thread over 50 ms, as `PerformanceObserver` reports them.
 """
@@ -13,6 +14,7 @@ are told apart: the page's own, which people wait for, and its worker's, which p
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,21 +25,13 @@ from typing import Any, Final
 from playwright.sync_api import Browser, CDPSession, Page
 
 MIB: Final = 1 << 20
-FRAME: Final = "frame"
-# Installed before the page's own scripts. `console.timeStamp` leaves nothing behind in the page.
+# A second of the feed is a summary and a frame; what comes later than this begins the next one.
+SECOND_US: Final = 750_000
+# Installed before the page's own scripts.
 PROBE: Final = """(() => {
-  const probe = { bytes: 0, long: 0, longest: 0 };
+  const probe = { long: 0, longest: 0, feed: null };
   globalThis.__probe = probe;
-  globalThis.WebSocket = class extends WebSocket {
-    constructor(...given) {
-      super(...given);
-      this.addEventListener("message", ({ data }) => {
-        if (typeof data === "string") return;
-        console.timeStamp("frame");
-        probe.bytes += data.byteLength;
-      });
-    }
-  };
+  document.addEventListener("mf:feed", ({ detail }) => { probe.feed = detail; });
   new PerformanceObserver((list) => {
     for (const { duration } of list.getEntries()) {
       probe.long += 1;
@@ -45,7 +39,7 @@ PROBE: Final = """(() => {
     }
   }).observe({ type: "longtask" });
 })()"""
-RESET: Final = "Object.assign(__probe, { bytes: 0, long: 0, longest: 0 }), undefined"
+RESET: Final = "Object.assign(__probe, { long: 0, longest: 0 }), undefined"
 # Frames of the screen that a thread had time for: in the page by asking for each, in the worker
 # those that it asks for itself.
 COUNT_SCREENS: Final = """(() => {
@@ -61,6 +55,7 @@ COUNT_PAINTED: Final = """(() => {
 
 CATEGORIES: Final = ["devtools.timeline", "v8.execute", "__metadata"]
 SCRIPT: Final = frozenset({"FunctionCall", "EvaluateScript", "RunMicrotasks", "v8.run"})
+RECEIVED: Final = "WebSocketReceive"
 PAGE, WORKER = "CrRendererMain", "DedicatedWorker thread"
 
 Event = dict[str, Any]
@@ -138,7 +133,7 @@ def _mib(usage: Event) -> float:
 
 
 def _kept(events: Iterable[Event]) -> Iterator[Event]:
-    wanted = SCRIPT | {"TimeStamp", "thread_name"}
+    wanted = SCRIPT | {RECEIVED, "thread_name"}
     return (event for event in events if event["name"] in wanted)
 
 
@@ -147,13 +142,13 @@ def scripts_of_frames(events: list[Event], thread: str, time_key: str) -> list[f
 
     `time_key` is "tdur" for the processor's time and "dur" for the clock's.
     """
-    frames = sorted(event["ts"] for event in events if _is_frame(event))
+    frames = list(_seconds(event["ts"] for event in events if event["name"] == RECEIVED))
     names = {
         (event["pid"], event["tid"]): event["args"]["name"]
         for event in events
         if event["name"] == "thread_name"
     }
-    pages = {event["pid"] for event in events if _is_frame(event)}
+    pages = {event["pid"] for event in events if event["name"] == RECEIVED}
     mine = {at for at, name in names.items() if name == thread and at[0] in pages}
     spans = sorted(
         (event["ts"], event.get("dur", 0), event.get(time_key, 0), (event["pid"], event["tid"]))
@@ -163,9 +158,13 @@ def scripts_of_frames(events: list[Event], thread: str, time_key: str) -> list[f
     return _sums(list(_outermost(spans)), frames)
 
 
-def _is_frame(event: Event) -> bool:
-    told: bool = event["name"] == "TimeStamp" and event["args"]["data"].get("message") == FRAME
-    return told
+def _seconds(received: Iterable[float]) -> Iterator[float]:
+    """When the first message of each second came, of all times of messages in µs."""
+    began = -math.inf
+    for at in sorted(received):
+        if at - began >= SECOND_US:
+            began = at
+            yield at
 
 
 Span = tuple[float, float, float, tuple[int, int]]
