@@ -16,6 +16,14 @@ from console.workloads.models import OfflineJob
 UNDECIDED_S: Final = 600.0
 
 
+_STATES: Final[Mapping[str, str]] = {
+    PlacementState.STARTING: "it is starting",
+    PlacementState.FROZEN: "it is frozen",
+    PlacementState.STOPPING: "it is stopping",
+    PlacementState.UNKNOWN: "its node does not say how it is",
+}
+
+
 class Held(Protocol):
     """A live placement; by the names of the columns."""
 
@@ -34,7 +42,7 @@ def why_fixed(
     if placement.job__state == OfflineJob.State.PROFILING:
         return "it is being profiled"
     if placement.state != PlacementState.RUNNING or placement.started_at is None:
-        return f"it is {placement.state.lower()}"
+        return _STATES.get(placement.state, "it has not started yet")
     if (now - placement.started_at).total_seconds() < body.residence_s:
         return "it has only just started"
     if interruptions_left == 0:

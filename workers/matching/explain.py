@@ -19,6 +19,8 @@ NO_GPUS: Final = "No GPU is open for offline work now."
 NO_OTHER: Final = "No other job could run there."
 # Of a GPU whose job may not be moved now.
 TAKEN: Final = "taken by a running job"
+# A job that is nearly done is weighed as if its restart were never paid back: no figure for people.
+_FAR_GPUS: Final = 5.0
 NOT_NEEDED: Final = "Every job that it could take runs elsewhere for as much or more."
 
 _PERCENT: Final = [f"{part}{NBSP}%" for part in range(1_001)]
@@ -69,6 +71,8 @@ def _slower(slower: str, most: str) -> str:
 def runner_up(name: str, throughput: str, loss: float, unseats: bool) -> str:
     """`loss` of the plan, in GPUs; `unseats`: a running job would be left without a GPU, and only
     that is why it may be below 0."""
+    if loss >= _FAR_GPUS:
+        return f"Next best there: {name} (≈ {throughput}), worth far less in all."
     less = f"{abs(loss):.2f} GPUs {'less' if loss > 0.0 else 'more'}"
     worth = f"worth {less if abs(loss) >= 0.005 else 'as much'}"
     but = ", but a running job would have to stop" if unseats else " in all"
@@ -86,8 +90,11 @@ def trimmed(moves_open: bool) -> str:
     return "a better place was found, but no restart is left this hour"
 
 
-def kept(least_gain: str) -> str:
-    return f"No move would gain ≈ {least_gain} and pay back its restart."
+def kept(least_gain: float) -> str:
+    """`least_gain` of a move, in GPUs; above a whole one the job is nearly done."""
+    if least_gain > 1.0:
+        return "No restart would pay back in the time that it has left."
+    return f"No move would gain ≈ {percent(least_gain)} and pay back its restart."
 
 
 def moved(names: tuple[str, str], now: float, there: float, pays_back_s: float | None) -> str:

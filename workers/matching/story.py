@@ -223,7 +223,7 @@ class Story:
         field, trimmed = self.problem.field, self.matched.trimmed
         percent = np.rint(100.0 * self.problem.guests.least_gain)
         gain, which = np.unique(percent, return_inverse=True)
-        why = np.array([explain.kept(one) for one in explain.percents(gain / 100.0)], object)[which]
+        why = np.array([explain.kept(one) for one in (gain / 100.0).tolist()], object)[which]
         fixed = np.arange(len(which)) >= field.moving
         fixed[trimmed] = True
         why[field.moving :] = [explain.fixed(one.stays) for one in field.guests[field.moving :]]
