@@ -26,7 +26,7 @@ from pathlib import Path
 from console.demo.processes import die_with_parent
 from tests.chromium import find_chromium, packaged_node
 from tests.report import Outcome, forbid_skips, judge
-from tests.services import postgres_server, redis_server
+from tests.services import migrated, postgres_server, redis_server
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "var" / "test"
@@ -122,7 +122,10 @@ def stages() -> list[tuple[list[Stage], ...]]:
         deadline_s=480, needs="postgres",
     )
     # They wait more than they work, so one more than cores.
-    node = pytest("node", *NODE, "-n3", "-m", "not integration and not gpu", deadline_s=480)
+    node = pytest(
+        "node", *NODE, "-n3", "--timeout=90", "-m", "not integration and not gpu",
+        deadline_s=480,
+    )
     # Its plugin slows every other process down, so it is on in this one alone.
     contract = pytest(
         "contract", "tests/contract", "-p", "schemathesis",
@@ -130,26 +133,28 @@ def stages() -> list[tuple[list[Stage], ...]]:
     )
     # Playwright keeps an event loop running in the main thread, so it has a process of its own.
     browser = pytest(
-        "browser", "tests/browser", "-p", "no:randomly",
+        "browser", "tests/browser", "-p", "no:randomly", "--timeout=120",
         deadline_s=480, needs="postgres redis chromium",
     )
+    # Many wait for processes of their own; a file's share what it has started.
     integration = pytest(
-        "integration", *SERVED, "-m", "integration and not gpu",
+        "integration", *SERVED, "-p", "tests.apart", "-n2", "--dist", "loadfile",
+        "-m", "integration and not gpu",
         deadline_s=480, needs="postgres redis",
     )
     # The product as `make demo` starts it, on SQLite and the packaged Redis; two at once.
     demo = pytest(
         "demo", "tests/demo", "-p", "no:randomly", "-n2", "--dist", "loadgroup",
-        deadline_s=720, needs="chromium",
+        deadline_s=840, needs="chromium",
     )
     check, docker = make("check", "check", deadline_s=360), make("docker", "docker-check", 120)
     return [
         ([unit],),
         ([sqlite],),
         ([postgres],),
-        ([check, contract], [docker, javascript("js", deadline_s=120), node]),
+        ([check], [docker, javascript("js", deadline_s=120), node]),
         ([browser],),
-        ([integration], [demo]),
+        ([integration, contract], [demo]),
     ]
 # fmt: on
 
@@ -163,6 +168,10 @@ class Services:
     @cached_property
     def postgres(self) -> str:
         return self.stack.enter_context(postgres_server())
+
+    @cached_property
+    def template(self) -> str:
+        return self.stack.enter_context(migrated(self.postgres))
 
     @cached_property
     def redis(self) -> str:
@@ -179,6 +188,8 @@ class Services:
         told["MUXFLOW_REDIS_PREFIX"] = f"test-{stage.name}"
         for need in stage.needs:
             told[VARIABLES[need]] = getattr(self, need)
+        if "postgres" in stage.needs:
+            told["MUXFLOW_TEST_TEMPLATE"] = self.template
         return told
 
 

@@ -30,6 +30,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """The test database is a copy of the one that the run migrated, where there is one."""
+    of_tests = django_settings.DATABASES["default"].setdefault("TEST", {})
+    of_tests["TEMPLATE"] = os.environ.get("MUXFLOW_TEST_TEMPLATE")
+
+
+@pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The public measurements and traces that MUXFLOW_DATA names; not part of this repository."""
     if "MUXFLOW_DATA" not in os.environ:

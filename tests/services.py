@@ -8,20 +8,24 @@ import os
 import secrets
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import redis
+from psycopg import sql
 
 from console.demo import embedded
 from console.demo.processes import die_with_parent
 
-START_DEADLINE_S = 30.0
-STOP_DEADLINE_S = 10.0
+ROOT = Path(__file__).resolve().parent.parent
+START_DEADLINE_S = 90.0
+STOP_DEADLINE_S = 30.0
 NOBODY = 65534  # on every Linux
 POSTGRES_SETTINGS = (
     "listen_addresses=127.0.0.1",
@@ -110,6 +114,22 @@ def init_postgres(binaries: Path, folder: Path, password: str) -> Path:
 def postgres_user() -> int | None:
     """PostgreSQL refuses to run as root."""
     return NOBODY if os.geteuid() == 0 else None
+
+
+@contextmanager
+def migrated(server_url: str) -> Iterator[str]:
+    """Yield the name of a database in which all migrations are applied: test databases are copies
+    of it, so that they are applied once in a run."""
+    name = f"migrated_{secrets.token_hex(4)}"
+    url = urlunsplit(urlsplit(server_url)._replace(path=f"/{name}"))
+    command = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
+    with psycopg.connect(server_url, autocommit=True) as server:
+        server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            subprocess.run(command, check=True, cwd=ROOT, env=os.environ | {"DATABASE_URL": url})
+            yield name
+        finally:
+            server.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
 
 
 @contextmanager
