@@ -133,7 +133,7 @@ def stages() -> list[tuple[list[Stage], ...]]:
     )
     # Playwright keeps an event loop running in the main thread, so it has a process of its own.
     browser = pytest(
-        "browser", "tests/browser", "-p", "no:randomly", "--timeout=120",
+        "browser", "tests/browser", "-p", "no:randomly", "--timeout=240",
         deadline_s=480, needs="postgres redis chromium",
     )
     # Many wait for processes of their own; a file's share what it has started.
