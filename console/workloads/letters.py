@@ -37,7 +37,7 @@ _BECAUSE: Final = {
     Origin.EMERGENCY: "Something on that GPU could not wait: {because}.",
     Origin.SLO: "The online service beside it missed its latency target even with the job slowed"
     " down: {because}.",
-    Origin.MOVE: "A better place was found for it: {because}.",
+    Origin.MOVE: "A round planned to move it: {because}.",
     Origin.PREEMPT: "A job of higher priority needed the GPU: {because}.",
     Origin.DRAIN: "{who} is emptying the node: {because}.",
     Origin.POLICY: "{who} took it off by hand: {because}.",
