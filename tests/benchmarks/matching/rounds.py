@@ -84,6 +84,9 @@ class Round:
         self.memory = memory
         began_s, began_cpu_s = time.perf_counter(), time.process_time()
         self.plan: Plan = decide(snapshot, asked, memory, budget_s=BUDGET_S)
+        began_rivals_s = time.perf_counter()
+        self.plan.rivals()  # they are written with the decisions
+        self.rivals_s = time.perf_counter() - began_rivals_s
         self.wall_s = time.perf_counter() - began_s
         self.cpu_s = time.process_time() - began_cpu_s
         if self.plan.late:
@@ -100,6 +103,7 @@ def _cold(rounds: Sequence[Round], pairs: int) -> dict[str, Any]:
         "round_s": median(one.wall_s for one in rounds),
         "round_cpu_s": median(one.cpu_s for one in rounds),
         "first_round_s": rounds[0].wall_s,
+        "rivals_s": median(one.rivals_s for one in rounds),
         **{
             f"{name}_s": median(one.plan.seconds.get(phase, 0.0) for one in rounds)
             for name, phase in PHASES.items()
@@ -127,6 +131,7 @@ def _warm(name: str, rounds: Sequence[Round]) -> dict[str, Any]:
     return {
         f"warm_{name}_s": median(one.wall_s for one in rounds),
         f"warm_{name}_cpu_s": median(one.cpu_s for one in rounds),
+        f"warm_{name}_rivals_s": median(one.rivals_s for one in rounds),
         f"warm_{name}_moves_ratio": median(len(one.plan.moves) for one in rounds) / running,
         f"warm_{name}_gap_ratio": max(one.gap for one in rounds),
         f"warm_{name}_phases_s": {
