@@ -114,9 +114,14 @@ async def test_what_was_missed_comes_over_the_socket_once(
     agent.measure(MISSED_S)
     missed = began - 30 + ahead_s, agent.wall()
     agent.connect()
-    filler, told = agent.stage.node.outbox.backfill, []
+    filler, told = agent.stage.node.outbox.backfill, list[float]()
     acknowledge = filler.acknowledge
-    monkeypatch.setattr(filler, "acknowledge", lambda *how: (told.append(how), acknowledge(*how)))
+
+    def acknowledged(until: float, now: float) -> None:
+        told.append(until)
+        acknowledge(until, now)
+
+    monkeypatch.setattr(filler, "acknowledge", acknowledged)
     await eventually(lambda: len(told) == 2)
     written = hub.backfills.seconds_total
     assert written >= 2 * (MISSED_S - 1)

@@ -116,10 +116,12 @@ def test_missing_is_never_zero_in_a_chart_or_its_table():
 
 
 def test_a_chart_says_which_times_are_those_of_receipt():
-    chart = dataclasses.replace(a_chart(10, "10 s"), samples=[9, 9, 9], by_receipt=[0, 1, 0])
+    chart = dataclasses.replace(
+        a_chart(10, "10 s"), samples=[9, 9, 9], by_receipt=[False, True, False]
+    )
     assert [mark["at"] for mark in cards.clock_marks(chart)] == [10.0, 20.0]
     assert cards.clock(chart).startswith("1 of 3 points")
-    assert [line.by_receipt for line in cards.lines(chart, [cards.SM])] == [0, 1, 0]
+    assert [line.by_receipt for line in cards.lines(chart, [cards.SM])] == [False, True, False]
     assert cards.clock(a_chart(10, "10 s")) == ""
     assert cards.clock_marks(a_chart(10, "10 s")) == []
 
