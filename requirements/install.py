@@ -140,7 +140,8 @@ def venv_fits() -> bool:
 
 
 def find_installer() -> list[str | Path]:
-    """uv takes seconds where pip takes a minute; pip alone will do."""
+    """uv takes seconds where pip takes a minute; pip alone will do. Both compile what they install:
+    where Python may not write beside it, each process would do so again, for a second or more."""
     pip: list[str | Path] = [VENV / "bin" / "python", "-m", "pip", "install", "--quiet"]
     try:
         run("uv", *pip, "--disable-pip-version-check", UV)
@@ -149,6 +150,7 @@ def find_installer() -> list[str | Path]:
             "pip",
             "install",
             "--quiet",
+            "--compile-bytecode",
             "--python",
             VENV / "bin" / "python",
         ]

@@ -63,8 +63,12 @@ VARIABLES = {
     "redis": "REDIS_URL",
     "chromium": "MUXFLOW_CHROMIUM",
 }
-# The services of other stages, and make's own job server, which a nested `make` must not join.
-UNTOLD = {*VARIABLES.values(), "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "DJANGO_SETTINGS_MODULE"}
+# The services of other stages; make's own job server, which a nested `make` must not join; and
+# that no module may be kept compiled: hundreds of processes start here.
+UNTOLD = {
+    *VARIABLES.values(),
+    *("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "DJANGO_SETTINGS_MODULE", "PYTHONDONTWRITEBYTECODE"),
+}
 
 
 @dataclass(frozen=True)
