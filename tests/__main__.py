@@ -140,11 +140,12 @@ def stages() -> list[tuple[list[Stage], ...]]:
         "browser", "tests/browser", "-p", "no:randomly", "--timeout=240",
         deadline_s=480, needs="postgres redis chromium",
     )
-    # Many wait for processes of their own; a file's share what it has started.
+    # Many wait for processes of their own; a file's share what it has started. Beside the demo a
+    # test may get little of a core for a while.
     integration = pytest(
         "integration", *SERVED, "-p", "tests.apart", "-n2", "--dist", "loadfile",
-        "-m", "integration and not gpu",
-        deadline_s=480, needs="postgres redis",
+        "-m", "integration and not gpu", "--timeout=120",
+        deadline_s=600, needs="postgres redis",
     )
     # The product as `make demo` starts it, on SQLite and the packaged Redis; two at once.
     demo = pytest(
@@ -156,9 +157,9 @@ def stages() -> list[tuple[list[Stage], ...]]:
         ([unit],),
         ([sqlite],),
         ([postgres],),
-        ([check], [docker, javascript("js", deadline_s=120), node]),
+        ([check, contract], [docker, javascript("js", deadline_s=120), node]),
         ([browser],),
-        ([integration, contract], [demo]),
+        ([integration], [demo]),
     ]
 # fmt: on
 

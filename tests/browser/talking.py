@@ -39,7 +39,9 @@ class TalkingAgent:
     def _talk(self) -> None:
         address = f"{self.url.replace('http', 'ws', 1)}/ws/agent/"
         headers = {"Authorization": f"Bearer {self.token}"}
-        with connect(address, additional_headers=headers, compression=None) as socket:
+        with connect(
+            address, additional_headers=headers, compression=None, max_queue=None
+        ) as socket:  # what is told to it, it never reads: a full queue would hold up its end
             socket.send(codec.encode(self._hello()))
             number = 0
             while not self._over.wait(PERIOD_S):

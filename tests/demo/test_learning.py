@@ -39,7 +39,8 @@ def test_what_was_observed_makes_a_better_predictor_than_the_estimate(
     eventually(lambda: can_learn(story.demo), OBSERVED_S, "enough pairs were observed")
     if not versions(story.demo):
         newcomer.reload()
-        retrain.click()
+        with newcomer.expect_navigation():
+            retrain.click()
     eventually(lambda: versions(story.demo), LEARNT_S, "a version was learnt")
     report = versions(story.demo)[-1]["report"]
     errors = {name: of["mae"] for name, of in report["overall"].items()}
