@@ -23,7 +23,7 @@ from agents.wire.limits import MAX_MESSAGE_BYTES
 
 # One process stands for thousands of machines: it opens so many connections at a time, and has more
 # patience with each than a machine that has just the one.
-OPENING: Final = 50
+OPENING: Final = 200
 OPEN_TIMEOUT_S: Final = 20.0
 # The console is heard every few seconds, as it answers each status: only after this is it asked.
 ASK_AFTER_S: Final = 10.0
