@@ -34,7 +34,7 @@ class GpuColumns:
     def __init__(self) -> None:
         self.cards: dict[str, int] = {}
         self._kinds: dict[Hashable, int] = {}
-        self._kept = KeptColumns(self._read)
+        self._kept = KeptColumns(self._read, self._kinds)
 
     @property
     def kinds(self) -> int:

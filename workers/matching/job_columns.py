@@ -20,8 +20,6 @@ LOADS: Final = slice(0, 4)
 MEMORY_BYTES, STEP_S, MODEL, SINCE = 4, 5, 6, 7
 # What makes jobs a class, as a number: their loads, and from column 8 on their constraints.
 KIND: Final = 14
-# More kinds than a fleet has at once; beyond them numbering begins anew.
-_MOST_KINDS: Final = 65_536
 _LOADS: Final = ("sm_percent", "util_percent", "occupancy_percent", "bandwidth_percent")
 
 
@@ -32,7 +30,7 @@ class JobColumns:
         self.models: dict[str, int] = {}
         self._named: dict[object, int] = {}
         self._kinds: dict[bytes, int] = {}
-        self._kept = KeptColumns(self._read)
+        self._kept = KeptColumns(self._read, self._kinds)
 
     @property
     def kinds(self) -> int:
@@ -49,9 +47,6 @@ class JobColumns:
 
     def of(self, jobs: Sequence[JobFacts]) -> Floats:
         """[jobs, columns] NaN for what nobody measured; a need that a job does not say is 0."""
-        if len(self._kinds) > _MOST_KINDS:
-            self._kinds.clear()
-            self._kept.forget()
         return self._kept.of(jobs)
 
     def _read(self, jobs: Sequence[JobFacts]) -> Floats:

@@ -53,10 +53,22 @@ class KeptWorths:
         self._tables.clear()
 
     def of(
+        self,
+        bounds: Sequence[float],
+        load: Ints,
+        job_class: Sequence[str],
+        weight: Floats32,
+        scored: Scored,
+    ) -> list[Worths]:
+        """[load, job_class] for each of `bounds` on slowdown. `load`, which rises, and `job_class`
+        are numbers and names that hold for all rounds, in the order of `scored`. Of other bounds
+        nothing is kept: a table takes megabytes, and people try out policies."""
+        self._tables = {most: self._table(most, load, job_class, weight, scored) for most in bounds}
+        return [table.worth for table in self._tables.values()]
+
+    def _table(
         self, most: float, load: Ints, job_class: Sequence[str], weight: Floats32, scored: Scored
-    ) -> Worths:
-        """[load, job_class] `most` is the bound on slowdown; `load`, which rises, and `job_class`
-        are numbers and names that hold for all rounds, in the order of `scored`."""
+    ) -> _Table:
         worth = np.empty((len(load), len(job_class)), np.int32)
         every = np.arange(len(load)), np.arange(len(job_class))
         rows, columns = every[0], every[1][:0]
@@ -67,8 +79,7 @@ class KeptWorths:
             rows, columns = np.flatnonzero(row < 0), np.flatnonzero(column < 0)
         _score(worth, rows, every[1], most, weight, scored)
         _score(worth, every[0], columns, most, weight, scored)
-        self._tables[most] = _Table(load, job_class, worth)
-        return worth
+        return _Table(load, job_class, worth)
 
 
 def _rows(known: _Table, load: Ints) -> Ints:

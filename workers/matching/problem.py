@@ -532,7 +532,7 @@ def _foreseen(seats: Seats, classes: Classes, scores: Scored, memory: Memory) ->
     weight = classes.weight.astype(np.float32)
     rows = replace(scores, row=scores.row[scored])
     bounds, bound = np.unique(seats.most_slowdown, return_inverse=True)
-    tables = [memory.worths.of(most, load, classes.key, weight, rows) for most in bounds.tolist()]
+    tables = memory.worths.of(bounds.tolist(), load, classes.key, weight, rows)
     nothing = np.zeros((1, len(classes)), np.int32)
     place = np.full(len(scores.row), -1)
     place[scored] = np.arange(len(scored))

@@ -9,8 +9,10 @@ import pytest
 
 from console.scheduling.plan import Kind
 from tests.benchmarks.matching.cluster import Cluster
-from tests.workers.cast import a_job
+from tests.workers.cast import a_gpu, a_job
+from workers.matching import kept_columns
 from workers.matching.decide import decide
+from workers.matching.gpu_columns import KIND, GpuColumns
 from workers.matching.job_columns import JobColumns
 from workers.matching.kept_worths import KeptWorths, Scored
 from workers.matching.memory import Memory
@@ -60,5 +62,24 @@ def test_worths_that_were_worked_out_before_are_those_that_are_worked_out_anew()
         job_class = rng.permutation(12)[: rng.integers(0, 12)]
         scored = Scored(score, slow, load, job_class)
         asked = load, [names[at] for at in job_class], weight[job_class], scored
-        for most in (1.3, 1.6):
-            assert np.array_equal(kept.of(most, *asked), KeptWorths().of(most, *asked))
+        again, anew = kept.of((1.3, 1.6), *asked), KeptWorths().of((1.3, 1.6), *asked)
+        assert len(again) == len(anew) == 2
+        assert all(map(np.array_equal, again, anew))
+
+
+def test_of_a_bound_that_no_policy_has_any_more_nothing_is_kept():
+    kept, one = KeptWorths(), np.ones((1, 1), np.float32)
+    first = np.zeros(1, np.int64)
+    for hundredths in range(110, 160):
+        kept.of((hundredths / 100,), first, ["class"], one[0], Scored(one, one, first, first))
+    assert list(kept._tables) == [1.59]
+
+
+def test_labels_that_change_all_the_time_leave_no_more_numbers_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(kept_columns, "MOST_KINDS", 50)
+    kept = GpuColumns()
+    for number in range(200):
+        gpus = [a_gpu(at, labels=frozenset({f"seen={number}-{at}"})) for at in range(5)]
+        told = kept.of(gpus)
+        assert len(set(told[:, KIND])) == 5
+        assert told[:, KIND].max() < kept.kinds <= 55
