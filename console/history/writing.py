@@ -21,7 +21,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from console import live_state
-from console.history import blocks, outgoing, past, rolling, rows
+from console.history import blocks, outgoing, rolling, rows
 from console.history.blocks import Raw, Rolled
 from console.history.kept import MISSING
 from console.history.models import Block, Kind, TakenBatch, Writer
@@ -123,14 +123,14 @@ def store(found: Rows, epoch: int, node: int | None = None) -> int:
 
 
 def _unknown(found: Rows, minute: int, places: Places) -> Rows:
-    """Without the seconds that some block has."""
+    """Without the seconds that some block has. One query."""
     there = Block.objects.filter(
         Q(start=minute, epoch__gt=0) | Q(start=RAW.start(minute), epoch=0),
         kind=Kind.NODE, tier_s=RAW.period_s, owner__in=np.unique(places.node(found.gpu)).tolist(),
     )  # fmt: skip
     known = [
-        _seconds(past.raw(owner, minute, minute + FRESH_S))
-        for owner in there.values_list("owner", flat=True).distinct()
+        _seconds(blocks.unpack(bytes(data)), begins - minute)
+        for begins, data in there.values_list("start", "data").iterator()
     ]
     if not known:
         return found
@@ -138,12 +138,15 @@ def _unknown(found: Rows, minute: int, places: Places) -> Rows:
     return found.take(~np.isin(place, np.concatenate(known)))
 
 
-def _seconds(raw: Raw | None) -> npt.NDArray[np.int64]:
-    """Which of this minute it has, as one number of GPU and second."""
-    if raw is None:
+def _seconds(block: Raw | Rolled, offset_s: int) -> npt.NDArray[np.int64]:
+    """Which of a minute a block has that begins `offset_s` after it, as one number of GPU and
+    second."""
+    if isinstance(block, Rolled):
         return np.empty(0, np.int64)
-    at, second = np.nonzero((raw.last != MISSING).any(axis=0))
-    return np.array(raw.gpus, np.int64)[at] * FRESH_S + second
+    at, second = np.nonzero((block.last != MISSING).any(axis=0))
+    second += offset_s
+    here = (second >= 0) & (second < FRESH_S)
+    return np.array(block.gpus, np.int64)[at[here]] * FRESH_S + second[here]
 
 
 def _store_minute(found: Rows, minute: int, epoch: int, places: Places) -> None:

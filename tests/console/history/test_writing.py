@@ -14,6 +14,7 @@ import pytest
 import redis.asyncio
 from django.conf import settings
 from django.db import OperationalError, connection, connections
+from django.test.utils import CaptureQueriesContext
 
 from console import live_state
 from console.history import outgoing, ranges, rollup, rows, services, tiers, writing
@@ -123,6 +124,25 @@ def test_while_the_database_is_away_nothing_is_lost(gpus, breaks):
     while write():
         pass
     assert told(gpus[0], 300) == [40.0] * 300
+
+
+def test_late_seconds_of_many_nodes_cost_no_more_queries_than_those_of_one(
+    gpus, django_assert_num_queries
+):
+    pool = Gpu.objects.get(pk=gpus[0]).node.pool
+    others = [a_node(name=f"node-1{number}", pool=pool, gpus=1) for number in range(4)]
+    more = list(Gpu.objects.filter(node__in=others).values_list("pk", flat=True))
+
+    def add(some: list[int], seconds: int) -> None:
+        """All but the last of these is known."""
+        with writing.turn() as epoch:
+            assert writing.store(samples(some, MINUTE, seconds), epoch) == len(some)
+
+    add([*gpus, *more], 1)
+    with CaptureQueriesContext(connection) as queries:
+        add(gpus, 2)
+    with django_assert_num_queries(len(queries)):
+        add(more, 2)
 
 
 def put(some: rows.Rows) -> None:
