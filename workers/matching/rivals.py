@@ -31,14 +31,13 @@ from numpy.typing import NDArray
 
 from console.scheduling.plan import Rival
 from workers.matching import explain
-from workers.matching.certificate import FAR, or_far
+from workers.matching.certificate import FAR
+from workers.matching.chains import best_others, shortest
 from workers.matching.columns import Bools, Ints
 from workers.matching.market import Worths
 from workers.matching.matched import Matched
 from workers.matching.weights import GUARD, SCALE
 
-# What is looked at in one piece stays in the cache.
-_PIECE: Final = 1_024
 # More than any pair and any chain that there is; less than one with a link that there is not.
 _NEVER: Final = FAR // 2
 
@@ -57,10 +56,6 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.seat)
-
-    def take(self, at: Ints) -> Pairs:
-        columns = self.seat, self.row, self.job_class, self.ends, self.worth
-        return Pairs(*(column[at] for column in columns))
 
 
 def rivals(matched: Matched) -> dict[int, Rival]:
@@ -122,37 +117,14 @@ def _told(
             yield Rival(names[who], lost, earns, said)
 
 
-def shortest(changes: NDArray[np.int32]) -> NDArray[np.int32]:
-    """[classes + 1, classes + 1] the shortest chain of changes from each to each, by Floyd and
-    Warshall: none leads round and gains, or the plan would not be the best."""
-    chain, through = changes.copy(), np.empty_like(changes)
-    np.fill_diagonal(chain, 0)
-    for over in range(len(chain)):
-        np.add(chain[:, over, None], chain[over], out=through)
-        np.minimum(chain, through, out=chain)
-    return chain
-
-
 def runners_up(worth: Worths, pairs: Pairs, chain: NDArray[np.int32]) -> tuple[Ints, Ints]:
     """Of each pair the other class that loses least, -1 where none could run there, and what it
     loses, in millionths."""
-    other, loss = np.full(len(pairs), -1), np.zeros(len(pairs), np.int64)
     if not worth.shape[1]:
-        return other, loss
-    to = np.ascontiguousarray(chain[:-1].T)
-    order = np.argsort(pairs.ends, kind="stable")
-    for start in range(0, len(pairs), _PIECE):
-        at = order[start : start + _PIECE]
-        some = pairs.take(at)
-        every = np.arange(len(at))
-        gain = or_far(worth[some.row])
-        gain -= to[some.ends]
-        own = np.flatnonzero(some.job_class < worth.shape[1])
-        gain[own, some.job_class[own]] = -FAR
-        best = gain.argmax(axis=1)
-        lost = some.worth - gain[every, best]
-        other[at], loss[at] = np.where(lost < _NEVER, best, -1), lost
-    return other, loss
+        return np.full(len(pairs), -1), np.zeros(len(pairs), np.int64)
+    other, gain = best_others(worth, pairs.row, pairs.job_class, pairs.ends, chain)
+    loss = pairs.worth - gain
+    return np.where(loss < _NEVER, other, -1), loss
 
 
 def _unguarded(millionths: Ints) -> tuple[Ints, Bools]:

@@ -37,8 +37,8 @@ def assign(
 
 
 def _assign(market: Market, price: Ints | None, ends: float | None) -> Solution:
-    solver = library.built()
-    if solver is None or market.worth.shape[1] > library.MOST_CLASSES:
+    solver = library.built_for(market.worth.shape[1])
+    if solver is None:
         return portable.assign(market, price, ends)
     return solver.assign(market, price, ends)
 

@@ -10,11 +10,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from tests.workers.matching.markets import lifelike, random_market, random_price
 from workers.matching import certificate
+from workers.matching.certificate import FAR
 from workers.matching.market import MOST_WORTH
 from workers.matching.native.library import MOST_CLASSES, Library, load
 
@@ -50,13 +52,63 @@ def refused(library: Library) -> Iterator[str]:
             yield name
 
 
+def hostile_rivals() -> dict[str, dict[str, Any]]:
+    return {
+        "a row there is not": {"row": [2]},
+        "a row before the first": {"row": [-1]},
+        "a class there is not": {"job_class": [3]},
+        "an end there is not": {"ends": [-1]},
+        "a worth beyond the range": {"worth": [[1, 2], [3, FAR + 1]]},
+        "a chain beyond the range": {"to": [[0, 1], [1, 0], [-FAR - 1, 0]]},
+        "chains of another market": {"to": [[0, 1], [1, 0]]},
+        "fewer ends than pairs": {"ends": []},
+    }
+
+
+def refused_rivals(library: Library) -> Iterator[str]:
+    usual = {
+        **{"worth": [[5, 4], [3, 2]], "row": [1], "job_class": [0], "ends": [2]},
+        "to": [[0, 1], [1, 0], [2, 2]],
+    }
+    for name, one in hostile_rivals().items():
+        try:
+            library.best_others(**{key: np.array(of, int) for key, of in (usual | one).items()})
+        except ValueError:
+            yield name
+
+
+def refused_chains(library: Library) -> Iterator[str]:
+    for name, one in {
+        "beyond the range": np.full((2, 2), FAR + 1, np.int32),
+        "no square": np.zeros((2, 3), np.int32),
+        "wider numbers": np.zeros((2, 2), np.int64),
+        "not one after the other": np.zeros((4, 4), np.int32)[::2, ::2],
+    }.items():
+        try:
+            library.shorten(one)
+        except ValueError:
+            yield name
+
+
+def gains_round(library: Library) -> None:
+    """Of chains that lead round and gain none is the shortest: it ends all the same."""
+    library.shorten(np.full((50, 50), -FAR, np.int32))
+
+
 def main(file: Path) -> None:
     library, rng = load(file), np.random.default_rng(5)
     assert list(refused(library)) == list(hostile())
+    assert list(refused_rivals(library)) == list(hostile_rivals())
+    assert len(list(refused_chains(library))) == 4
+    gains_round(library)
     for number in range(100):
         one = random_market(rng, int(rng.integers(2, 40)))
         found = library.assign(one, random_price(rng, one) if number % 2 else None, None)
-        assert certificate.prove(one, found).gap == 0
+        proof = certificate.prove(one, found)
+        assert proof.gap == 0
+        library.shorten(proof.changes)
+        to = np.ascontiguousarray(proof.changes[:-1].T)
+        library.best_others(one.worth, found.row, found.job_class, found.job_class, to)
     large = lifelike(400, 33)
     assert certificate.prove(large, library.assign(large, None, None)).gap == 0
 

@@ -16,10 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workers.matching.hostile import hostile, refused
+from tests.workers.matching.hostile import (
+    hostile,
+    hostile_rivals,
+    refused,
+    refused_chains,
+    refused_rivals,
+)
 from tests.workers.matching.markets import lifelike, random_market, random_price
 from tests.workers.matching.reference import optimum
-from workers.matching import certificate, portable, solve
+from workers.matching import certificate, chains, portable, solve
 from workers.matching.market import Market, OutOfTime, Slots
 from workers.matching.native import library
 
@@ -98,8 +104,33 @@ def test_time_that_is_over_is_said(native):
         native.assign(lifelike(150, 20), None, time.monotonic() - 1)
 
 
+@given(seed=st.integers(0, 2**32 - 1))
+def test_both_routes_know_the_same_rivals(native, seed):
+    market = random_market(np.random.default_rng(seed), 12)
+    found = portable.assign(market)
+    chain = certificate.prove(market, found).changes
+    np.fill_diagonal(chain, 0)
+    compiled = chain.copy()
+    native.shorten(compiled)
+    chains.shorten(chain)
+    assert (compiled == chain).all()
+    pairs = found.row, found.job_class, found.job_class
+    to = np.ascontiguousarray(chain[:-1].T)
+    of_both = zip(
+        native.best_others(market.worth, *pairs, to),
+        chains.look_at_all(market.worth, *pairs, to),
+        strict=True,
+    )
+    assert all((one == other).all() for one, other in of_both)
+
+
 def test_what_is_out_of_range_is_refused(native):
     assert list(refused(native)) == list(hostile())
+    assert list(refused_rivals(native)) == list(hostile_rivals())
+
+
+def test_chains_that_are_none_are_refused(native):
+    assert len(list(refused_chains(native))) == 4
 
 
 def test_prices_of_another_market_are_refused(native):

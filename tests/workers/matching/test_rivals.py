@@ -14,9 +14,10 @@ from tests.benchmarks.matching.cluster import Cluster
 from tests.workers.cast import a_gpu, a_guest, a_job, a_snapshot, a_use
 from tests.workers.matching.reference import markets, optimum
 from workers.matching import certificate, solve
+from workers.matching.chains import shortest
 from workers.matching.decide import decide
 from workers.matching.market import Market, Slots
-from workers.matching.rivals import Pairs, runners_up, shortest
+from workers.matching.rivals import Pairs, runners_up
 
 
 def forced(market: Market, row: int, job_class: int) -> int | None:

@@ -12,18 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from workers.matching.market import Ints, Market, OutOfTime, Solution
+from workers.matching.market import Ints, Market, OutOfTime, Solution, Worths
 
 log = logging.getLogger(__name__)
 
 ROUTE: Final = "native"
 FILE: Final = Path(__file__).resolve().parents[3] / "build" / "matching" / "libmuxmatch.so"
 # Of the header that the structures below follow.
-VERSION: Final = 1
+VERSION: Final = 2
 # It keeps two square tables of them; OR-tools does without.
 MOST_CLASSES: Final = 8192
 
@@ -38,6 +39,14 @@ class _Market(ctypes.Structure):
     ]
 
 
+class _Rivals(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("rows", "classes", "pairs")),
+        *((name, ctypes.c_void_p) for name in ("worth", "chain", "row", "job_class", "ends")),
+        *((name, ctypes.c_void_p) for name in ("other", "gain")),
+    ]
+
+
 class _Pairs(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("room", "found")),
@@ -47,9 +56,11 @@ class _Pairs(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Library:
-    """`call` is `muxmatch_assign` of a loaded library."""
+    """The functions of a loaded library: `muxmatch_assign`, and so on."""
 
-    call: Callable[..., int]
+    call_assign: Callable[..., int]
+    call_chains: Callable[..., int]
+    call_runners_up: Callable[..., int]
 
     def assign(self, market: Market, price: Ints | None, ends: float | None) -> Solution:
         """`ends` on the clock of `time.monotonic`; raises OutOfTime, MemoryError and, for a market
@@ -60,7 +71,7 @@ class Library:
         reached = _start(market, price)
         made = np.empty((3, _most_pairs(market)), np.int64)
         pairs = _Pairs(made.shape[1], 0, *(column.ctypes.data for column in made))
-        end = self.call(
+        end = self.call_assign(
             ctypes.byref(given),
             reached.ctypes.data,
             price is not None,
@@ -71,6 +82,36 @@ class Library:
         row, job_class, count = made[:, : pairs.found]
         order = np.lexsort((job_class, row))
         return Solution(row[order], job_class[order], count[order], reached, ROUTE)
+
+    def shorten(self, chain: NDArray[np.int32]) -> None:
+        """[classes + 1, classes + 1] of changes, in place: the shortest chain of them from each to
+        each. Raises ValueError for numbers out of their range."""
+        if chain.dtype != np.int32 or not chain.flags.c_contiguous or len(chain) != chain.shape[-1]:
+            raise ValueError("chains are a square of 32-bit numbers, one after the other")
+        _raise(self.call_chains(chain.ctypes.data, len(chain)))
+
+    def best_others(
+        self, worth: Worths, row: Ints, job_class: Ints, ends: Ints, to: NDArray[np.int32]
+    ) -> tuple[Ints, Ints]:
+        """As `chains.look_at_all`. Raises MemoryError, and ValueError for numbers out of their
+        range."""
+        if to.shape != (worth.shape[1] + 1, worth.shape[1]) or not len(row) == len(ends) == len(
+            job_class
+        ):
+            raise ValueError("the chains, or the pairs, are of another market")
+        whole = [np.ascontiguousarray(one, np.int32) for one in (worth, to)]
+        wide = [np.ascontiguousarray(one, np.int64) for one in (row, job_class, ends)]
+        other, gain = np.empty(len(row), np.int64), np.empty(len(row), np.int32)
+        columns: list[NDArray[Any]] = [*whole, *wide, other, gain]
+        addresses = [one.ctypes.data for one in columns]
+        given = _Rivals(*worth.shape, len(row), *addresses)
+        _raise(self.call_runners_up(ctypes.byref(given)))
+        return other, gain.astype(np.int64)
+
+
+def built_for(classes: int) -> Library | None:
+    """None too where there are more classes than it takes."""
+    return built() if classes <= MOST_CLASSES else None
 
 
 @cache
@@ -88,15 +129,18 @@ def load(file: Path) -> Library:
     library = ctypes.CDLL(str(file))
     if not hasattr(library, "muxmatch_version") or library.muxmatch_version() != VERSION:
         raise OSError(f"{file} is of another version: run `make matching`")
-    call = library.muxmatch_assign
-    call.argtypes = [
+    assign, chains = library.muxmatch_assign, library.muxmatch_chains
+    runners_up = library.muxmatch_runners_up
+    assign.argtypes = [
         ctypes.POINTER(_Market),
         ctypes.c_void_p,
         ctypes.c_int,
         ctypes.c_int64,
         ctypes.POINTER(_Pairs),
     ]
-    return Library(call)
+    chains.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    runners_up.argtypes = [ctypes.POINTER(_Rivals)]
+    return Library(assign, chains, runners_up)
 
 
 def _wide(market: Market) -> list[Ints]:

@@ -1,5 +1,7 @@
 #include "lanes.h"
 
+#include "muxmatch.h"
+
 /* The sanitizers run before the loader could choose. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__)
 #define WIDE __attribute__((target_clones("avx2", "default")))
@@ -107,4 +109,29 @@ WIDE int32_t lanes_relax(int32_t *restrict distance, int32_t *restrict open,
         least = open[c] < least ? open[c] : least;
     }
     return least;
+}
+
+WIDE void lanes_shorten(int32_t *restrict ways, const int32_t *restrict onward, int32_t base,
+                        int32_t count)
+{
+    for (int32_t c = 0; c < count; c++) {
+        int32_t through = base + onward[c];
+        through = through < -MUXMATCH_FAR ? -MUXMATCH_FAR : through;
+        ways[c] = through < ways[c] ? through : ways[c];
+    }
+}
+
+WIDE void lanes_gain(int32_t *restrict gain, const int32_t *restrict worth,
+                     const int32_t *restrict way, int32_t count)
+{
+    for (int32_t c = 0; c < count; c++)
+        gain[c] = (worth[c] > 0 ? worth[c] : -MUXMATCH_FAR) - way[c];
+}
+
+WIDE int32_t lanes_most(const int32_t *values, int32_t count)
+{
+    int32_t most = INT32_MIN;
+    for (int32_t c = 0; c < count; c++)
+        most = values[c] > most ? values[c] : most;
+    return most;
 }

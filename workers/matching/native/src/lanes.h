@@ -44,3 +44,11 @@ void lanes_mark(uint8_t *marks, const int32_t *values, int32_t value, int32_t wi
 /* Shorter ways by way of `node`: `base` + step + price. Returns the least of those still open. */
 int32_t lanes_relax(int32_t *distance, int32_t *open, int32_t *before, const int32_t *step,
                     const int32_t *price, int32_t base, int32_t node, int32_t width);
+
+/* Ways by way of a node that is `base` away, where they are shorter; none below -MUXMATCH_FAR. */
+void lanes_shorten(int32_t *ways, const int32_t *onward, int32_t base, int32_t count);
+
+/* worth - way, where a worth of 0 and less is -MUXMATCH_FAR. */
+void lanes_gain(int32_t *gain, const int32_t *worth, const int32_t *way, int32_t count);
+
+int32_t lanes_most(const int32_t *values, int32_t count);

@@ -1,4 +1,5 @@
-/* The assignment that is worth most, of rows of GPUs to classes of jobs, exactly.
+/* The assignment that is worth most, of rows of GPUs to classes of jobs, exactly; and what it would
+ * lose if others had their GPUs.
  *
  *     max  sum worth[r][c] x[r][c]  +  sum over c of the first (sum over r of x[r][c]) extras of c
  *     with sum over c of x[r][c] <= units[r],  sum over r of x[r][c] <= capacity[c],  x >= 0, whole
@@ -10,7 +11,7 @@
 #include <stdint.h>
 
 /* Whoever was written for another version must not call this one. */
-#define MUXMATCH_VERSION 1
+#define MUXMATCH_VERSION 2
 
 /* Of a worth and of an extra; so that what is added up along a path fits into 32 bits. */
 #define MUXMATCH_MOST_WORTH (INT32_C(1) << 27)
@@ -50,3 +51,23 @@ MUXMATCH_SHOWN int muxmatch_version(void);
  * a bad one. The same market and prices have the same answer, whatever the machine. */
 MUXMATCH_SHOWN int muxmatch_assign(const struct muxmatch_market *market, int64_t *price, int warm,
                                    int64_t ends_ns, struct muxmatch_pairs *pairs);
+
+/* No change, no chain of them: more than any there is, and the sum of two fits into 32 bits. */
+#define MUXMATCH_FAR (INT32_C(1) << 29)
+
+/* `chain` [nodes][nodes] is the length of one change from each to each, and becomes that of the
+ * shortest chain of changes. No chain may lead round and be shorter than none. */
+MUXMATCH_SHOWN int muxmatch_chains(int32_t *chain, int64_t nodes);
+
+struct muxmatch_rivals {
+    int64_t rows, classes, pairs;
+    const int32_t *worth;                  /* [rows][classes]; 0 and less: never */
+    const int32_t *chain;                  /* [classes + 1][classes] to each from each class */
+    const int64_t *row, *job_class, *ends; /* [pairs]; the last two `classes` for none */
+    int64_t *other;                        /* [pairs] the class that gains most: worth - chain */
+    int32_t *gain;                         /* [pairs] and how much */
+};
+
+/* Of each pair of a row and a class, the best other class for the row when the chain of changes
+ * ends in `ends`; the first of equals. */
+MUXMATCH_SHOWN int muxmatch_runners_up(const struct muxmatch_rivals *rivals);

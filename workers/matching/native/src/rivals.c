@@ -1,0 +1,65 @@
+#include <stdlib.h>
+
+#include "lanes.h"
+#include "memory.h"
+#include "muxmatch.h"
+
+static bool all_within(const int32_t *values, int64_t count, int32_t most)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (values[i] < -most || values[i] > most)
+            return false;
+    return true;
+}
+
+int muxmatch_chains(int32_t *chain, int64_t nodes)
+{
+    if (nodes < 0 || nodes > MUXMATCH_MOST_CLASSES + 1 ||
+        !all_within(chain, nodes * nodes, MUXMATCH_FAR))
+        return MUXMATCH_BAD_MARKET;
+    for (int64_t over = 0; over < nodes; over++)
+        for (int64_t from = 0; from < nodes; from++)
+            if (from != over)
+                lanes_shorten(chain + from * nodes, chain + over * nodes,
+                              chain[from * nodes + over], (int32_t)nodes);
+    return MUXMATCH_FOUND;
+}
+
+static bool pairs_in_range(const struct muxmatch_rivals *rivals)
+{
+    for (int64_t i = 0; i < rivals->pairs; i++)
+        if (rivals->row[i] < 0 || rivals->row[i] >= rivals->rows || rivals->ends[i] < 0 ||
+            rivals->ends[i] > rivals->classes || rivals->job_class[i] < 0 ||
+            rivals->job_class[i] > rivals->classes)
+            return false;
+    return true;
+}
+
+static bool rivals_in_range(const struct muxmatch_rivals *rivals)
+{
+    int64_t classes = rivals->classes;
+    return classes > 0 && classes <= MUXMATCH_MOST_CLASSES && rivals->rows >= 0 &&
+           rivals->rows <= MUXMATCH_MOST_UNITS && pairs_in_range(rivals) &&
+           all_within(rivals->worth, rivals->rows * classes, MUXMATCH_FAR) &&
+           all_within(rivals->chain, (classes + 1) * classes, MUXMATCH_FAR);
+}
+
+int muxmatch_runners_up(const struct muxmatch_rivals *rivals)
+{
+    if (!rivals_in_range(rivals))
+        return MUXMATCH_BAD_MARKET;
+    int32_t classes = (int32_t)rivals->classes, *gain = memory_room((size_t)classes, sizeof *gain);
+    if (!gain)
+        return MUXMATCH_OUT_OF_MEMORY;
+    for (int64_t i = 0; i < rivals->pairs; i++) {
+        lanes_gain(gain, rivals->worth + rivals->row[i] * classes,
+                   rivals->chain + rivals->ends[i] * classes, classes);
+        if (rivals->job_class[i] < classes)
+            gain[rivals->job_class[i]] = -MUXMATCH_FAR;
+        int32_t most = lanes_most(gain, classes);
+        rivals->other[i] = lanes_find(gain, most, classes);
+        rivals->gain[i] = most;
+    }
+    free(gain);
+    return MUXMATCH_FOUND;
+}
