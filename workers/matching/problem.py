@@ -35,7 +35,7 @@ from workers.matching.admission import Field
 from workers.matching.columns import Bools, Floats, Ints
 from workers.matching.demand import Classes, Demand, demand_of
 from workers.matching.job_columns import CONSERVATIVE
-from workers.matching.judging import host
+from workers.matching.judging import Judge
 from workers.matching.kept_guests import Hosted
 from workers.matching.kept_worths import Scored
 from workers.matching.market import Worths
@@ -562,7 +562,7 @@ def _guests(
     running = list(map(attrgetter("running"), field.guests))
     started, left = columns.numbers(running, "share_percent"), seats.share_percent[seat]
     share = np.maximum(shares.LEAST, np.minimum(started, left))
-    hosted = host(predictor, memory, seats, demand, seat, job, share)
+    hosted = Judge(predictor, memory, seats, demand).hosted(seat, job, share)
     throughput, slowdown = hosted.throughput.copy(), hosted.slowdown.copy()
     _as_scored(throughput, slowdown, field, seats, demand, scores)
     unsaved = columns.numbers(running, "unsaved_work_s")

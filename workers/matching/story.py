@@ -16,8 +16,7 @@ from console.scheduling.plan import Code, Kind, Move, Placing, Verdict
 from console.scheduling.snapshot import GpuFacts
 from workers.matching import explain
 from workers.matching.columns import Bools, Ints
-from workers.matching.dealing import Pairs
-from workers.matching.judging import choose
+from workers.matching.judging import Judge
 from workers.matching.kept_guests import Objects, Said
 from workers.matching.matched import Matched
 from workers.matching.memory import Judged, Memory
@@ -43,28 +42,18 @@ class Story:
     """What is said of `matched`; `predictor` is asked about the pairs that were chosen."""
 
     def __init__(self, matched: Matched, predictor: Predictor, memory: Memory) -> None:
-        self.matched, self.predictor, self.memory = matched, predictor, memory
+        self.matched, self.memory = matched, memory
         self.problem, self.deal = matched.problem, matched.deal
         self.seats, self.jobs = self.problem.seats, self.problem.demand.jobs
+        self.judge = Judge(predictor, memory, self.seats, self.problem.demand)
 
     @cached_property
     def _placed(self) -> list[Judged]:
-        return self._judged(self.deal.placed)
+        return self.judge.best(self.deal.placed.seat, self.deal.placed.job)
 
     @cached_property
     def _moved(self) -> list[Judged]:
-        moved = self.problem.guests.job[self.deal.moved]
-        return self._judged(Pairs(self.deal.to, moved))
-
-    def _judged(self, pairs: Pairs) -> list[Judged]:
-        return choose(
-            self.predictor,
-            self.memory,
-            self.seats,
-            self.problem.demand,
-            pairs.seat,
-            pairs.job,
-        )
+        return self.judge.best(self.deal.to, self.problem.guests.job[self.deal.moved])
 
     @cached_property
     def throughput(self) -> float:

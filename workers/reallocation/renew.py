@@ -15,10 +15,10 @@ import numpy as np
 from console.scheduling.limits import Limits, Renewed
 from console.scheduling.snapshot import GpuFacts, RunningFacts, Snapshot
 from workers.matching.columns import Floats
-from workers.matching.demand import Demand, demand_of
-from workers.matching.judging import choose, judge
+from workers.matching.demand import demand_of
+from workers.matching.judging import Judge
 from workers.matching.memory import Memory
-from workers.matching.seats import Seats, seats_of
+from workers.matching.seats import seats_of
 from workers.prediction.predictor import Predictor
 from workers.reallocation.restart import Restart
 from workers.reallocation.shares import HYSTERESIS, LEAST, target
@@ -36,30 +36,27 @@ def renew(
     memory = Memory()
     seats = seats_of(gpus, memory.gpus.of(gpus), memory.gpus)
     demand = demand_of((), (), [one.job for one in running], (), snapshot, memory)
-    share = _share(predictor, memory, seats, demand)
+    judge = Judge(predictor, memory, seats, demand)
+    share = _share(judge)
     before = [limits[one.placement_id] for one in running]
     after = [target(old, new) for old, new in zip(before, share.tolist(), strict=True)]
-    restarts = _restarts(predictor, memory, seats, demand, running, gpus, after)
+    restarts = _restarts(judge, running, gpus, after)
     return {
         one.placement_id: _renewed(new, restarts.get(at))
         for at, (one, new) in enumerate(zip(running, after, strict=True))
     }
 
 
-def _share(predictor: Predictor, memory: Memory, seats: Seats, demand: Demand) -> Floats:
+def _share(judge: Judge) -> Floats:
     """[n] percent: the best for each pair; the least where online leaves no share at all."""
-    share = np.full(len(seats.gpus), LEAST)
-    some = np.flatnonzero(seats.share_percent >= LEAST)
-    chosen = choose(predictor, memory, seats, demand, some, some)
-    share[some] = [one.share_percent for one in chosen]
+    share = np.full(len(judge.seats.gpus), LEAST)
+    some = np.flatnonzero(judge.seats.share_percent >= LEAST)
+    share[some] = [one.share_percent for one in judge.best(some, some)]
     return share
 
 
 def _restarts(
-    predictor: Predictor,
-    memory: Memory,
-    seats: Seats,
-    demand: Demand,
+    judge: Judge,
     running: Sequence[RunningFacts],
     gpus: Sequence[GpuFacts],
     limits: Sequence[Limits],
@@ -68,8 +65,7 @@ def _restarts(
     some = np.array([at for at, one in enumerate(limits) if _waits_for_more(one)], np.int64)
     started = np.array([limits[at].started for at in some.tolist()], np.float64)
     desired = np.array([limits[at].desired for at in some.tolist()], np.float64)
-    now = judge(predictor, memory, seats, demand, some, some, started)
-    then = judge(predictor, memory, seats, demand, some, some, desired)
+    now, then = judge.at(some, some, started), judge.at(some, some, desired)
     return {
         at: Restart(running[at], gpus[at].rules, old.throughput, new.throughput)
         for at, old, new in zip(some.tolist(), now, then, strict=True)
