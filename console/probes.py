@@ -8,6 +8,8 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django.http import HttpRequest, JsonResponse
 
+from console.telemetry.hub import hub
+
 
 def healthz(request: HttpRequest) -> JsonResponse:
     """200 while this web process lives."""
@@ -15,12 +17,20 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when the database and Redis answer, else 503 with the name of the silent one."""
-    failures = {name: text for name, text in [_database(), _redis()] if text}
+    """200 when the database and Redis answer and this process knows the fleet, else 503 with the
+    names of what is missing."""
+    failures = {name: text for name, text in [_database(), _redis(), _fleet()] if text}
     return JsonResponse(
         {"status": "not ready" if failures else "ok", "failures": failures},
         status=503 if failures else 200,
     )
+
+
+def _fleet() -> tuple[str, str]:
+    """Where no hub runs, whoever asks for live data reads it from Redis."""
+    if hub.is_running and not hub.knows_the_fleet:
+        return "fleet", "this process has just begun and has not read yet what others know"
+    return "fleet", ""
 
 
 def _database() -> tuple[str, str]:

@@ -13,6 +13,7 @@ from django.utils.functional import SimpleLazyObject
 
 from console.accounts.access import role_name
 from console.accounts.models import Role, User
+from console.api import in_sight
 from console.env import env_str
 from console.evictions.models import Eviction
 
@@ -81,7 +82,9 @@ class Shell:
 
     @cached_property
     def pending_evictions(self) -> int:
-        return Eviction.objects.filter(state=Eviction.State.PROPOSED).count()
+        """Of the pools that the person sees."""
+        user, waiting = self.request.user, Eviction.objects.filter(state=Eviction.State.PROPOSED)
+        return in_sight(waiting, user, "gpu__node__pool").count() if isinstance(user, User) else 0
 
     @cached_property
     def user_name(self) -> str:

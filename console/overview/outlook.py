@@ -9,6 +9,7 @@ from django.db.models import Count, Q
 from agents.wire.names import SharingMode
 from console.inventory import modes
 from console.inventory.models import Gpu, Node
+from console.overview.scope import EVERYWHERE, Scope
 
 CLOSED = (
     Q(conflict=True)
@@ -30,9 +31,9 @@ class Outlook:
     facts: tuple[tuple[str, int], ...]
 
 
-def outlook() -> Outlook:
+def outlook(scope: Scope = EVERYWHERE) -> Outlook:
     """Two queries."""
-    live = Gpu.objects.filter(retired_at=None)
+    live = Gpu.objects.filter(scope.within("node__pool"), retired_at=None)
     rows = (
         live.values_list("node__pool_id", "node__pool__holdback_percent")
         .annotate(gpus=Count("pk"), able=Count("pk", filter=~CLOSED))

@@ -12,6 +12,8 @@ from django.db.models import Avg, Count, F, Max, Q
 from django.db.models.functions import TruncHour, TruncMinute
 
 from agents.wire.names import GpuState, PlacementState, SharingMode
+from console.accounts.models import User
+from console.api import in_sight
 from console.evictions.models import Eviction
 from console.inventory.models import Gpu, Node, Pool, SharingChange
 from console.overview.history import Baseline, Mark, PoolSample, baseline
@@ -100,11 +102,11 @@ def samples(window: Window, now: datetime, scope: Scope = EVERYWHERE) -> list[Po
     ]
 
 
-def pools() -> list[PoolFacts]:
-    """One query."""
+def pools(user: User) -> list[PoolFacts]:
+    """Those that `user` may see: one query."""
     live = Count("nodes__gpus", filter=Q(nodes__gpus__retired_at=None))
-    rows = Pool.objects.annotate(gpus=live).values_list("pk", "name", "sharing_mode", "gpus")
-    return [PoolFacts(*row) for row in rows]
+    seen = in_sight(Pool.objects.all(), user, "").annotate(gpus=live)
+    return [PoolFacts(*row) for row in seen.values_list("pk", "name", "sharing_mode", "gpus")]
 
 
 def sharing_changes(scope: Scope = EVERYWHERE) -> list[SharingChange]:
@@ -169,12 +171,13 @@ def _shown_state(state: str, by_person: bool, node_state: str) -> str:
 
 
 def jobs(scope: Scope = EVERYWHERE) -> dict[str, int]:
-    """Offline jobs running in the scope and queued anywhere. Two queries."""
+    """Offline jobs that run in the scope, and those that wait and may come to it. Two queries."""
     running = [PlacementState.RUNNING, PlacementState.FROZEN]
     here = Placement.objects.filter(scope.within("gpu__node__pool"), state__in=running)
+    waiting = OfflineJob.objects.filter(state=OfflineJob.State.QUEUED)
     return {
         "running": here.count(),
-        "queued": OfflineJob.objects.filter(state=OfflineJob.State.QUEUED).count(),
+        "queued": waiting.filter(scope.may_come()).count(),
     }
 
 

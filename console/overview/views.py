@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from agents.wire.names import SharingMode
-from console.accounts.access import SreRequest, allowed, missing
+from console.accounts.access import SreRequest, allowed, missing, sees_all
 from console.accounts.models import Role, User
 from console.looks import GPU, GPU_MEANING
 from console.overview import attention, charts, history, outlook, queries, scope, windows
@@ -33,7 +33,7 @@ def overview(request: SreRequest) -> HttpResponse:
     now, states, past = timezone.now(), queries.states(view.scope), _past(view, timezone.now())
     context = past | {
         "scope": view.scope,
-        "scopes": scope.options(view.pools),
+        "scopes": scope.options(view.pools, sees_all=view.sees_all),
         "window": view.window,
         "windows": [(window.key, window.word) for window in windows.WINDOWS],
         "states": [(name, GPU_MEANING[name], states[name]) for name in GPU],
@@ -70,6 +70,10 @@ class View:
     scope: Scope
     window: Window
 
+    @property
+    def sees_all(self) -> bool:
+        return self.scope.seen is None
+
 
 def _todo(view: View) -> dict[str, Any]:
     return {"todo": attention.items(timezone.now(), view.scope)}
@@ -83,7 +87,7 @@ def _sharing(view: View) -> dict[str, Any]:
     modes = Counter(pool.mode for pool in view.pools)
     return {
         "modes": [(mode, modes[mode]) for mode in reversed(SharingMode) if modes[mode]],
-        "outlook": None if modes[SharingMode.ENFORCE] else outlook.outlook(),
+        "outlook": None if modes[SharingMode.ENFORCE] else outlook.outlook(view.scope.whole),
         "closed": "" if allowed(view.user, Role.OPERATOR) else missing(Role.OPERATOR),
     }
 
@@ -97,12 +101,12 @@ PARTS: Final[Mapping[str, tuple[str, Callable[[View], dict[str, Any]]]]] = {
 
 
 def _view(request: SreRequest) -> View:
-    pools = queries.pools()
+    pools, every = queries.pools(request.user), sees_all(request.user)
     key, now = request.GET.get("window", ""), timezone.now()
     return View(
         request.user,
         pools,
-        scope.chosen(request.GET.get("pool", ""), pools),
+        scope.chosen(request.GET.get("pool", ""), pools, sees_all=every),
         windows.chosen(key, queries.oldest_sample(), now),
     )
 

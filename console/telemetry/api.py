@@ -20,6 +20,7 @@ from console.telemetry import fleet, passport
 from console.telemetry.models import FleetSample
 from console.telemetry.passport import Passport
 from console.telemetry.scales import Scale
+from console.telemetry.sight import sight
 
 
 class SignalSerializer(serializers.Serializer[Any]):
@@ -88,7 +89,8 @@ class PoolSampleSerializer(serializers.ModelSerializer[FleetSample]):
 
 
 class FleetSerializer(serializers.Serializer[Any]):
-    """The fleet now. Means are over the live GPUs that report the signal; null: none does."""
+    """The fleet now, as far as the caller sees it. Means are over the live GPUs that report the
+    signal; null: none does."""
 
     at = serializers.FloatField()
     age_s = serializers.FloatField(allow_null=True)
@@ -116,9 +118,11 @@ class FleetSerializer(serializers.Serializer[Any]):
 @api_view(["GET"])
 @permission_classes([IsViewer])
 def fleet_now(request: Request) -> Response:
-    """The whole fleet in numbers, as the live pages show it, and each pool's last sample."""
+    """The fleet in numbers, as the live pages show it, and each pool's last sample: of the pools
+    that the caller sees."""
     samples = in_sight(FleetSample.objects.all(), caller(request), "pool")
-    body = fleet.summary_now(time.time()) | {"pools": fleet.last_samples(samples)}
+    seen = fleet.summary_now(time.time(), sight(caller(request)))
+    body = seen | {"pools": fleet.last_samples(samples)}
     return Response(FleetSerializer(body).data)
 
 

@@ -27,7 +27,8 @@ class Audience:
 
     def __init__(self, grid: Grid) -> None:
         self.cells: Bytes = latest.cells(grid, 0)
-        self.counts: dict[str, int] = {}
+        # Of the work, by whose eyes; those that were counted last come last.
+        self.counts: dict[Sight, dict[str, int]] = {}
         self.bytes_total = self.dropped_total = self.snapshots_total = 0
         self._grid, self._now = grid, 0.0
         # Ends far below 2³²: it grows by one a second, and a reader never sees it wrap.
@@ -64,6 +65,18 @@ class Audience:
         self._seats.discard(seat)
         if seat.pools is not EVERYTHING and all(each.pools != seat.pools for each in self._seats):
             self._stage.forget(seat.pools)
+            self.counts.pop(seat.pools, None)
+
+    def uncounted(self, most: int) -> list[Sight]:
+        """Whose work is to be counted next: of all who look, those who have waited longest."""
+        looking = {seat.pools for seat in self._seats}
+        before = [pools for pools in self.counts if pools in looking]
+        return [*(looking - self.counts.keys()), *before][:most]
+
+    def count(self, pools: Sight, found: dict[str, int]) -> None:
+        self.counts.pop(pools, None)
+        if any(seat.pools == pools for seat in self._seats):
+            self.counts[pools] = found
 
     def tell(self, event: dict[str, Any]) -> None:
         """An event for every tab, as `mf:event`."""
@@ -87,15 +100,16 @@ class Audience:
         return Shown(epoch, watch.detail, number, self._stage.sequence), data
 
     def summary(self, pools: Sight) -> str:
-        """What `mf:summary` carries; the work is counted for those who see all pools."""
+        """What `mf:summary` carries, of what is seen. Without counts of the work until there are
+        any."""
         if pools not in self._texts:
             body = {"type": "summary", **self._summarise(pools)}
             self._texts[pools] = msgspec.json.encode(body).decode()
         return self._texts[pools]
 
     def _summarise(self, pools: Sight) -> dict[str, Any]:
-        rows = self._stage.view(pools).rows
+        rows, counts = self._stage.view(pools).rows, self.counts.get(pools, {})
         if rows is None:
-            return summary.summarise(self._grid, self.cells, self.counts, self._now)
+            return summary.summarise(self._grid, self.cells, counts, self._now)
         part = self._grid.part(rows)
-        return summary.summarise(part, np.ascontiguousarray(self.cells[rows]), {}, self._now)
+        return summary.summarise(part, np.ascontiguousarray(self.cells[rows]), counts, self._now)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+import numpy as np
 from django.conf import settings
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
 
@@ -18,6 +19,7 @@ from console.scheduling.models import Placement
 from console.telemetry import counts, latest, layout, live_store, summary
 from console.telemetry.latest import Bytes, Field, Flag, Flags, Grid
 from console.telemetry.models import FleetSample
+from console.telemetry.view import EVERYTHING, Sight
 
 # A pause of the sampler longer than this many periods counts as this long: nobody watched.
 LONGEST_PERIODS: Final = 3
@@ -51,10 +53,13 @@ def sample(now: datetime) -> list[FleetSample]:
     )
 
 
-def summary_now(now: float) -> dict[str, Any]:
-    """The numbers of the live summary, from all web processes. Without Redis nothing is live."""
+def summary_now(now: float, pools: Sight = EVERYTHING) -> dict[str, Any]:
+    """The numbers of the live summary for those who see these pools, from all web processes.
+    Without Redis nothing is live."""
     grid = _grid()
-    return summary.summarise(grid, latest.cells(grid, now), counts.of_work(), now)
+    if pools is not None:
+        grid = grid.part(np.flatnonzero(np.isin(grid.facts.pool, list(pools))))
+    return summary.summarise(grid, latest.cells(grid, now), counts.of_work(pools), now)
 
 
 def last_samples(samples: QuerySet[FleetSample]) -> list[FleetSample]:

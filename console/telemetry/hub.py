@@ -64,6 +64,7 @@ LAYOUT_S: Final = 10.0
 LAYOUT_APART_S: Final = 0.5  # when many nodes say hello at once
 LAYOUT_REST: Final = 10  # times as long as it took
 DATABASE_THREADS: Final = 4
+SIGHTS: Final = 4  # of people with other pools each, whose work is counted in one second
 FLUSH_S: Final = 1.0  # a look whether ten seconds are complete
 BACKFILL_S: Final = 0.1  # at least, between two of them
 # The whole of what another process knows is read when it appears, and then this often: between,
@@ -96,6 +97,7 @@ class Hub:
         self._threads: ThreadPoolExecutor | None = None
         self._redis: redis.asyncio.Redis | None = None
         self._layout_wanted = asyncio.Event()
+        self._has_layout = self._knows = False
         self._nodes_channel, self._pages_channel = bell.channel(), announce.channel()
         self._links_channel = f"{settings.REDIS_PREFIX}:links"
         self._samples_channel = f"{settings.REDIS_PREFIX}:samples"
@@ -117,6 +119,7 @@ class Hub:
             retry=Retry(NoBackoff(), 0),
         )
         self._layout_wanted = asyncio.Event()
+        self._has_layout = self._knows = False
         loops = (
             ("layout", self._follow_layout, LAYOUT_APART_S),
             ("telemetry", self._drain, DRAIN_S),
@@ -137,6 +140,12 @@ class Hub:
     @property
     def is_running(self) -> bool:
         return self._loop is not None
+
+    @property
+    def knows_the_fleet(self) -> bool:
+        """Whether it has read, since it began, which GPUs there are and what others know of them:
+        before that, no data of a GPU says nothing."""
+        return self._knows
 
     async def stop(self) -> None:
         """End the loops and let go of threads and connections; `start` may follow."""
@@ -262,6 +271,7 @@ class Hub:
         fresh = await self.in_thread(layout.load, self.layout)
         if fresh is not self.layout:
             self._adopt(fresh)
+        self._has_layout = True
         # A large fleet that comes for the first time wants it again and again.
         await asyncio.sleep((time.monotonic() - began) * LAYOUT_REST)
         with contextlib.suppress(TimeoutError):
@@ -294,8 +304,8 @@ class Hub:
         self._tick_due = now + TICK_S
 
     async def _count(self) -> None:
-        if self.audience.tabs:
-            self.audience.counts = await self.in_thread(counts.of_work)
+        for pools in self.audience.uncounted(SIGHTS):
+            self.audience.count(pools, await self.in_thread(counts.of_work, pools))
 
     def live(self, gpu_id: int) -> LiveGpu | None:
         """The last sample of one GPU; None when this process never saw one."""
@@ -328,6 +338,8 @@ class Hub:
         for shared in await live_store.take_up(self._client, due):
             self._merge(shared)
         self._others.update(dict.fromkeys(due, now))
+        # What was told of GPUs before these were known here is lost, and read again.
+        self._knows |= self._has_layout and all(self._others.values())
 
     def _merge(self, shared: Shared) -> None:
         if shared.process != self.process:

@@ -31,24 +31,21 @@ from console.telemetry.latest import LiveGpu
 from console.workloads import letters, profile_words
 from console.workloads.holds import not_held
 from console.workloads.models import OfflineJob, OnlineInstance, OnlineService
+from console.workloads.wanted_pools import for_pools
 
 log = logging.getLogger(__name__)
 
 
 def jobs_in_sight(jobs: QuerySet[OfflineJob], user: User) -> QuerySet[OfflineJob]:
-    """The jobs that `user` may see: their own, those for any pool, those of their pools.
-
-    A job names its pools in a JSON list, which no two databases search alike: it is seen by the
-    pools where it has been placed, and by name among those that wait.
+    """The jobs that `user` may see: their own, those that may come to one of their pools, and
+    those that have been placed there.
     """
     if access.sees_all(user):
         return jobs
     pools = access.pools_for(user, Role.VIEWER)
     placed = Placement.objects.filter(gpu__node__pool__in=pools).values("job")
-    named = Q()
-    for name in pools.values_list("name", flat=True):
-        named |= Q(pools__icontains=f'"{name}"')
-    return jobs.filter(Q(owner=user) | Q(pools=[]) | Q(pk__in=placed) | named)
+    may_come = for_pools(pools.values_list("name", flat=True))
+    return jobs.filter(Q(owner=user) | Q(pk__in=placed) | may_come)
 
 
 def jobs(user: User) -> QuerySet[OfflineJob]:

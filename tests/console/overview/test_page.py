@@ -6,9 +6,11 @@ import pytest
 from django.utils import timezone
 
 from agents.wire.names import Origin
+from console.accounts.models import Role
 from console.evictions import services
 from console.overview import attention, outlook, queries
 from console.overview.windows import WINDOWS
+from tests.console.accounts.cast import a_user
 from tests.console.evictions.cast import a_placement, a_proposal, a_viewer, an_approver
 from tests.console.faults import cast as faults
 from tests.console.inventory.cast import NOW, a_gpu, a_node, a_pool
@@ -129,6 +131,22 @@ def test_the_line_of_a_fault_leads_to_it(sre):
     assert f'href="/faults/{fault.pk}/"' in html
 
 
+def test_somebody_sees_the_counts_of_their_pools_alone(client):
+    mine, other = a_node("mine", a_pool("a"), gpus=2), a_node("theirs", a_pool("b"), gpus=3)
+    a_proposal(a_placement(other.gpus.first()))
+    client.force_login(a_user("pat", Role.VIEWER, pool=mine.pool), backend=BACKEND)
+    page = client.get("/")
+    assert page.context["fleet"].gpus == 2
+    assert page.context["jobs"]["running"] == 0
+    assert page.context["todo"] == []
+    assert page.context["shell"].pending_evictions == 0
+    assert page.context["scopes"] == [
+        ("", "All pools that you see · 2 GPUs"), ("a", "a · 2 GPUs"),
+    ]  # fmt: skip
+    assert "theirs" not in page.content.decode()
+    assert client.get("/overview/series.json?pool=b").json()["now"] == {}
+
+
 def test_gpus_are_counted_as_the_live_summary_counts_them():
     node = a_node(state="CONNECTED")
     a_gpu(node, 0)
@@ -160,7 +178,7 @@ def test_a_pool_switched_twice_keeps_its_last_baseline():
     a_node(pool=pool, gpus=4)
     sharing_went_on(NOW, pool, sm_activity_percent=10.0)
     sharing_went_on(NOW + timedelta(hours=1), pool, sm_activity_percent=30.0)
-    found = queries.before_sharing(queries.sharing_changes(), queries.pools())
+    found = queries.before_sharing(queries.sharing_changes(), queries.pools(a_viewer()))
     assert found.sm_activity_percent == 30.0
 
 

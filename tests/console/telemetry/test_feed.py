@@ -118,7 +118,11 @@ async def test_nonsense_from_a_browser_is_counted(watch, hub):
 
 
 def node_elsewhere() -> None:
-    cast.node("node-08", token="another", pool=cast.pool("ads-us"))
+    """With a job that runs, and one that waits for its pool; another waits for any."""
+    node = cast.node("node-08", token="another", pool=cast.pool("ads-us"))
+    cast.placement(node.gpus.first(), cast.job(state="PLACED"))
+    cast.job(pools=["ads-us"])
+    cast.job()
 
 
 async def test_a_tab_is_told_of_the_pools_of_its_person_alone(watch, hub):
@@ -132,7 +136,9 @@ async def test_a_tab_is_told_of_the_pools_of_its_person_alone(watch, hub):
     socket = await watch(person)
     await socket.send(MAP)
     assert (await next_frame(socket)).rows == 2
-    assert (await next_told(socket, "summary"))["gpus"] == 2
+    while (summary := await next_told(socket, "summary")).get("queued") is None:
+        pass
+    assert (summary["gpus"], summary["queued"], summary["running"]) == (2, 1, 0)
 
 
 async def test_a_tab_that_left_is_forgotten(watch, hub):

@@ -5,12 +5,14 @@ import time
 
 import numpy as np
 import pytest
+from channels.db import database_sync_to_async as in_database
 
 from agents.wire.names import GpuState
 from console.errors import Unavailable
 from console.telemetry import live_store
 from console.telemetry.hub import Hub
 from console.telemetry.latest import Grid
+from tests.console.telemetry import cast
 from tests.console.telemetry.fleet import CARD_BYTES, NOW, facts, grid
 
 
@@ -97,6 +99,25 @@ async def test_two_processes_show_each_others_gpus(with_redis):
     await sees(b, 61)
     assert not b.grid.local.any()
     await asyncio.gather(a.stop(), b.stop())
+
+
+def put_down_elsewhere() -> None:
+    node = cast.node()
+    there = grid({"sm_activity": 33}, {}, at=time.time())
+    there.facts.ids[:] = list(node.gpus.order_by("pk").values_list("pk", flat=True))
+    live_store.publish("web-1", there)
+
+
+@pytest.mark.integration
+@pytest.mark.django_db(transaction=True)
+async def test_a_process_knows_the_fleet_once_it_has_what_others_know(with_redis, hub):
+    await in_database(put_down_elsewhere)()
+    assert not hub.knows_the_fleet
+    hub.start()
+    async with asyncio.timeout(20):
+        while not hub.knows_the_fleet:
+            await asyncio.sleep(0)
+    assert hub.grid.column("sm_activity")[0] == 33
 
 
 @pytest.mark.integration

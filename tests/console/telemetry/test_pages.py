@@ -236,6 +236,14 @@ def test_the_fleet_is_told_to_those_who_hold_a_role(approver, client):
     assert Client().get(reverse("api_fleet")).status_code in {401, 403}
 
 
+def test_the_fleet_is_told_as_far_as_one_sees_it(client, gpu):
+    elsewhere = cast.node("node-08", gpus=3, token="another", pool=cast.pool("ads-us"))
+    cast.placement(gpu)
+    client.force_login(cast.person(role=Role.VIEWER, pool=elsewhere.pool))
+    told = client.get(reverse("api_fleet")).json()
+    assert (told["gpus"], told["running"]) == (3, 0)
+
+
 # --- timeline -----------------------------------------------------------------------------
 
 

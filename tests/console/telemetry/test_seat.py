@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tracemalloc
 
 import pytest
@@ -42,6 +43,20 @@ class House:
 
 def kinds(frames: list[Frame]) -> list[int]:
     return [frame.kind for frame in frames]
+
+
+def test_work_is_counted_for_those_who_wait_longest_and_forgotten_with_them():
+    house, other = House(), Seat(frozenset({1}))
+    house.audience.join(other)
+    house.audience.count(None, {"running": 5})
+    assert house.audience.uncounted(1) == [frozenset({1})]
+    house.audience.count(frozenset({1}), {"running": 2})
+    assert house.audience.uncounted(1) == [None]
+    assert json.loads(house.audience.summary(frozenset({1})))["running"] == 2
+    house.audience.leave(other)
+    house.audience.count(frozenset({1}), {"running": 2})
+    assert house.audience.uncounted(4) == [None]
+    assert "running" not in house.audience.counts.get(frozenset({1}), {})
 
 
 def test_the_first_frame_is_a_snapshot_and_the_next_a_delta():
