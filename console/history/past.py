@@ -96,6 +96,12 @@ def _blocks(
         yield int(begins), blocks.unpack(bytes(data), members)
 
 
+def oldest(kind: Kind, owner: int) -> int | None:
+    """When the first block of an owner begins; None: there is none."""
+    found = Block.objects.filter(kind=kind, owner=owner).aggregate(oldest=Min("start"))["oldest"]
+    return None if found is None else int(found)
+
+
 def fresh(kind: Kind, owners: Collection[int], start: int, end: int) -> QuerySet[Block]:
     """Blocks of a minute, of what these owners have first."""
     tier = RAW if kind is Kind.NODE else TEN

@@ -83,18 +83,29 @@ def _chart(scope: Scope, names: Sequence[str], start: float, end: float, how: Re
     return Chart(how.tier.name, period_s, times, series, samples, gpus, by_receipt)
 
 
+def oldest(scope: Scope) -> int | None:
+    """A moment before which nothing is kept, at most an hour too early; None: nothing is. Raises
+    Gpu.DoesNotExist."""
+    return past.oldest(*_kept_of(scope))
+
+
 def _read(scope: Scope, how: Reading, first: int, last: int) -> Rolled | None:
+    members = [scope.id] if isinstance(scope, Gpu) else None
+    found = past.read(*_kept_of(scope), how.tier, first, last, members)
+    return found if found is not None and found.members else None
+
+
+def _kept_of(scope: Scope) -> tuple[Kind, int]:
+    """Under whose name it is kept: a GPU's past is in that of its node."""
     match scope:
         case Gpu(id):
-            node = GpuRow.objects.values_list("node_id", flat=True).get(pk=id)
-            found = past.read(Kind.NODE, node, how.tier, first, last, [id])
+            return Kind.NODE, GpuRow.objects.values_list("node_id", flat=True).get(pk=id)
         case Node(id):
-            found = past.read(Kind.NODE, id, how.tier, first, last)
+            return Kind.NODE, id
         case Pool(id):
-            found = past.read(Kind.POOL, id, how.tier, first, last)
+            return Kind.POOL, id
         case Service(id):
-            found = past.read(Kind.SERVICE, id, how.tier, first, last)
-    return found if found is not None and found.members else None
+            return Kind.SERVICE, id
 
 
 def _as_one(found: Rolled) -> Rolled:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -13,9 +13,11 @@ from agents.wire.names import Signal
 from console.history.points import Band, Chart, Values
 from console.telemetry.scales import GIB
 
+MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
 # By the value of the address: how far back, and the word of the button.
 RANGES: Final[Mapping[str, tuple[int, str]]] = {
+    "15m": (15 * MINUTE_S, "15 min"),
     "1h": (HOUR_S, "1 h"),
     "6h": (6 * HOUR_S, "6 h"),
     "24h": (24 * HOUR_S, "24 h"),
@@ -23,6 +25,8 @@ RANGES: Final[Mapping[str, tuple[int, str]]] = {
     "90d": (90 * 24 * HOUR_S, "90 d"),
 }
 USUAL: Final = "1h"
+# What is younger than its range gets the axis to itself, but for the first minutes.
+LEAST_S: Final = 5 * MINUTE_S
 # Lines of the table: a chart's points would be hundreds.
 LINES: Final = 48
 MOST_CLOCK_MARKS: Final = 8
@@ -77,10 +81,50 @@ class Line:
     by_receipt: bool = False
 
 
+@dataclass(frozen=True)
+class Span:
+    """From when to when the charts are, in Unix seconds. `young`: all of what is kept began within
+    the range, so that there is nothing before."""
+
+    key: str
+    start: float
+    end: float
+    young: bool
+
+    @property
+    def word(self) -> str:
+        return RANGES[self.key][1]
+
+
+def span(asked: str, oldest: float | None, now: float) -> Span:
+    """The range that the address names, else the usual one, or the least that holds all there is.
+
+    `oldest`: when what is kept begins; None: nothing is.
+    """
+    key = asked if asked in RANGES else _fitting(0.0 if oldest is None else now - oldest)
+    start = now - RANGES[key][0]
+    if oldest is None or oldest <= start:
+        return Span(key, start, now, young=False)
+    return Span(key, min(oldest, now - LEAST_S), now, young=True)
+
+
+def _fitting(age_s: float) -> str:
+    return next(key for key, (far, _) in RANGES.items() if key == USUAL or age_s <= far)
+
+
+def trimmed(span: Span, chart: Chart) -> Span:
+    """Without what is empty before the first sample, where there is nothing before: the block that
+    holds it may begin up to an hour earlier."""
+    first = next((at for at, some in zip(chart.times, chart.samples, strict=True) if some), None)
+    if not span.young or first is None:
+        return span
+    return replace(span, start=max(span.start, min(first, span.end - LEAST_S)))
+
+
 def cards(
     chart: Chart,
     drawn: Sequence[Drawn],
-    span: tuple[float, float],
+    span: Span,
     thresholds: Mapping[str, list[dict[str, Any]]],
     marks: Sequence[dict[str, Any]],
 ) -> list[Card]:
@@ -90,8 +134,8 @@ def cards(
             one,
             {
                 "x": chart.times,
-                "from": span[0],
-                "to": span[1],
+                "from": span.start,
+                "to": span.end,
                 "gap_s": 1.5 * chart.period_s,
                 "series": _series(chart.series[one.name], one),
                 "bands": [[1, 2]],
@@ -163,12 +207,12 @@ def resolution(chart: Chart) -> str:
     """In words: what one point of the chart is."""
     if chart.period_s == 1:
         return "each second as it was; shaded to the worst of it"
-    made_of = "" if chart.tier == _span(chart.period_s) else f" (from {chart.tier})"
-    return f"means of {_span(chart.period_s)}{made_of}, lowest to highest shaded"
+    made_of = "" if chart.tier == _period(chart.period_s) else f" (from {chart.tier})"
+    return f"means of {_period(chart.period_s)}{made_of}, lowest to highest shaded"
 
 
-def _span(seconds: int) -> str:
-    for unit_s, unit in ((HOUR_S, "h"), (60, "min")):
+def _period(seconds: int) -> str:
+    for unit_s, unit in ((HOUR_S, "h"), (MINUTE_S, "min")):
         if seconds >= unit_s and seconds % unit_s == 0:
             return f"{seconds // unit_s} {unit}"
     return f"{seconds} s"

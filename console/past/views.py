@@ -22,7 +22,7 @@ from console.history import ranges
 from console.history.ranges import Scope
 from console.inventory.models import Node, Pool
 from console.past import cards
-from console.past.cards import Drawn
+from console.past.cards import Drawn, Span
 from console.telemetry import charts
 from console.telemetry.views import passport_of
 from console.workloads.queries import services
@@ -44,19 +44,19 @@ class Subject:
 def past(request: SreRequest, kind: str, owner: int) -> HttpResponse:
     """The card, for htmx; else a page with nothing but it."""
     subject = _subject(request, kind, owner)
-    asked = request.GET.get("past", "")
-    key = asked if asked in cards.RANGES else cards.USUAL
-    until = time.time()
-    span = (until - cards.RANGES[key][0], until)
+    oldest = ranges.oldest(subject.scope)
+    span = cards.span(request.GET.get("past", ""), oldest, time.time())
     names = [one.name for one in subject.drawn]
-    chart = ranges.chart(subject.scope, names, *span)
+    chart = ranges.chart(subject.scope, names, span.start, span.end)
+    span = cards.trimmed(span, chart)
     marks = charts.marks_between(subject.gpu, *_moments(span)) if subject.gpu else []
     marks = sorted([*marks, *cards.clock_marks(chart)], key=itemgetter("at"))
     context = {
         "subject": subject,
         "kind": kind,
         "owner": owner,
-        "key": key,
+        "span": span,
+        "began": _moments(span)[0] if span.young and chart.gpus else None,
         "ranges": [
             (value, word, f"{subject.page}?past={value}")
             for value, (_, word) in cards.RANGES.items()
@@ -72,13 +72,13 @@ def past(request: SreRequest, kind: str, owner: int) -> HttpResponse:
     return render(request, template, context)
 
 
-def _moments(span: tuple[float, float]) -> tuple[datetime, datetime]:
-    start, end = (datetime.fromtimestamp(at, UTC) for at in span)
-    return start, end
+def _moments(span: Span) -> tuple[datetime, datetime]:
+    return datetime.fromtimestamp(span.start, UTC), datetime.fromtimestamp(span.end, UTC)
 
 
-def _file(kind: str, owner: int, names: Sequence[str], span: tuple[float, float]) -> str:
-    asked = {kind: owner, "names": ",".join(names), "since": int(span[0]), "until": int(span[1])}
+def _file(kind: str, owner: int, names: Sequence[str], span: Span) -> str:
+    within = {"since": int(span.start), "until": int(span.end)}
+    asked = {kind: owner, "names": ",".join(names), **within}
     return f"{reverse('api_history')}?{urlencode({**asked, 'download': 'csv'})}"
 
 

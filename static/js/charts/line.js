@@ -107,11 +107,11 @@ function draw(element, state, tip, empty) {
   }, data(options), element);
 }
 
-/** The window that is shown: fixed when the options say so, so that live points do not stretch it. */
+/** The window that is shown: as the options say, so that live points do not stretch it; what is young begins with a quarter of it. */
 function spanOf({ window_s: windowS, from, to }, low, high) {
   const end = to ?? high;
   if (from != null) return [from, end];
-  return windowS ? [Math.min(low, end) > end - windowS ? end - windowS : low, end] : [low, high === low ? low + 1 : high];
+  return windowS ? [Math.max(end - windowS, Math.min(low, end - windowS / 4)), end] : [low, high === low ? low + 1 : high];
 }
 
 /** Ticks whose words fit: one at the very end would be cut off. */
