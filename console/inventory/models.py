@@ -114,6 +114,8 @@ class Gpu(models.Model):
     )
     state_since = models.DateTimeField()
     state_why = models.CharField(max_length=300, blank=True)
+    # The last that its node gave it; None: not told.
+    cooldown_s = models.FloatField(null=True, blank=True)
     degraded = models.JSONField(default=list, blank=True)
     disabled = models.BooleanField(default=False)
     disabled_reason = models.CharField(max_length=200, blank=True)

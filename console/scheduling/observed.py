@@ -36,6 +36,8 @@ PROGRESS_EVERY_S: Final = 5.0
 LEASE_MARGIN_S: Final = 5.0
 # A job of more processes than this is a broken or hostile agent.
 MOST_PROCESSES: Final = 100_000
+# Longer than any policy allows, so a broken or hostile agent.
+MOST_COOLDOWN_S: Final = 86_400.0
 REMARKS: Final = 8
 REMARK_CHARS: Final = 300
 
@@ -146,6 +148,7 @@ def _gpu_facts(gpu: Gpu, report: GpuStatus, now: datetime) -> dict[str, Any]:
         "state": report.state,
         "state_since": _moment(report.since, now) if moved else gpu.state_since,
         "state_why": report.why[:300],
+        "cooldown_s": min(max(0.0, report.cooldown_s), MOST_COOLDOWN_S),
         "degraded": list(report.degraded),
         "unshareable_fact": report.unshareable_fact[:200],
     }

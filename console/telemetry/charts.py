@@ -66,6 +66,7 @@ def page_data(passport: Passport) -> dict[str, Any]:
     """What the page's script needs to show a live value: scale by scale."""
     return {
         "gpu": passport.gpu.pk,
+        "node": passport.gpu.node_id,
         "scales": {scale.signal.value: asdict(scale) for scale in passport.scales},
         "card_bytes": passport.gpu.memory_bytes,
     }

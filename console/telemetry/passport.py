@@ -49,6 +49,17 @@ class Limit:
     pending: str
 
 
+@dataclass(frozen=True)
+class Cooldown:
+    """A rest after an eviction: until when by the node's word, how long, and after which; grown
+    where it is longer than the policy's first, because another was not long before."""
+
+    ends_at: datetime
+    span_s: float
+    after: Eviction | None
+    is_grown: bool
+
+
 class Passport:
     """Read as it is used; nothing is asked of the database twice."""
 
@@ -145,6 +156,19 @@ class Passport:
         """The open one of the guest."""
         rows = Eviction.objects.filter(gpu=self.gpu, state__in=Eviction.OPEN)
         return rows.select_related("placement__job").first()
+
+    @cached_property
+    def cooldown(self) -> Cooldown | None:
+        """None when it does not cool down, or nobody said for how long. Of its node's status, which
+        may be a moment behind its samples."""
+        span_s, cools = self.gpu.cooldown_s, self.gpu.state == GpuState.COOLDOWN
+        if not cools or not span_s or self.state != GpuState.COOLDOWN:
+            return None
+        done = Eviction.objects.filter(gpu=self.gpu, state=Eviction.State.COMPLETED)
+        after = done.select_related("placement__job").order_by("-ended_at").first()
+        ends_at = self.gpu.state_since + timedelta(seconds=span_s)
+        grown = self.body is not None and span_s > self.body.cooldown_s
+        return Cooldown(ends_at, span_s, after, grown)
 
     @cached_property
     def evictions_this_week(self) -> int:
@@ -245,7 +269,16 @@ def facts(passport: Passport) -> list[tuple[bool, str]]:
         (not gpu.node.cordoned, "The node takes new work" if not gpu.node.cordoned else
          "The node is cordoned: no new work"),
     ]  # fmt: skip
+    if passport.cooldown:
+        checks.append((False, _cools(passport.cooldown)))
     return sorted(checks, key=lambda check: check[0])
+
+
+def _cools(cooldown: Cooldown) -> str:
+    after = f" after {cooldown.after.placement.job} was taken off" if cooldown.after else ""
+    longer = ", longer than the first as another eviction was not long before"
+    span = figures.span(cooldown.span_s) + (longer if cooldown.is_grown else "")
+    return f"It rests{after}: no new work until {cooldown.ends_at:%H:%M:%S} UTC ({span})"
 
 
 def _degraded(gpu: Gpu) -> str:

@@ -13,7 +13,7 @@ from django.views.decorators.http import condition, require_safe
 from console.accounts.access import SreRequest, allowed, missing
 from console.accounts.models import Role
 from console.inventory.models import Gpu
-from console.telemetry import charts, layout, passport, timeline, view
+from console.telemetry import charts, layout, passport, timeline, view, xids
 from console.telemetry.hub import hub
 from console.telemetry.passport import Passport
 from console.telemetry.scales import Scale
@@ -123,6 +123,14 @@ def _nearest(known: Passport) -> str:
     signal = known.live.nearest_signal
     scale = next(scale for scale in known.scales if scale.signal is signal)
     return f"{scale.name}, {scale.headroom(known.live.signal(signal))} away"
+
+
+@require_safe
+def gpu_xids(request: SreRequest, gpu_id: int) -> HttpResponse:
+    """The row of a GPU's XIDs, which is read after its page: a week is."""
+    known = passport_of(request, gpu_id)
+    context = {"gpu": known.gpu, "xids": xids.of(known.gpu, known.now)}
+    return render(request, "telemetry/_xids.html", context)
 
 
 @require_safe

@@ -16,8 +16,8 @@ export async function mount(page) {
 }
 
 class GpuPage {
-  constructor(page, { gpu, scales, card_bytes: cardBytes }) {
-    Object.assign(this, { page, gpu, scales, cardBytes, charts: new Map(), askedAt: 0, timer: 0 });
+  constructor(page, { gpu, node, scales, card_bytes: cardBytes }) {
+    Object.assign(this, { page, gpu, node, scales, cardBytes, charts: new Map(), askedAt: 0, timer: 0 });
     this.numbers = page.querySelector('[data-part="numbers"]');
     this.numbers.addEventListener("toggle", () => this.drawNumbers());
   }
@@ -109,8 +109,8 @@ class GpuPage {
 
   // ---- changes ----
 
-  onEvent({ op, gpu }) {
-    if (op === "evictions" || (op === "gpu" && gpu === this.gpu) || op === "nodes" || op === "gpus") this.changed();
+  onEvent({ op, gpu, node }) {
+    if (op === "evictions" || (op === "gpu" && gpu === this.gpu) || (op === "node" && node === this.node) || op === "nodes" || op === "gpus") this.changed();
   }
 
   /** Has htmx read the parts again, and the charts their marks; many changes at once count as one. */
