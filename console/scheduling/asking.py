@@ -23,9 +23,10 @@ from console.inventory import modes
 from console.inventory.models import Gpu
 from console.runs import services as runs
 from console.runs.models import Run
-from console.scheduling import reading, rounds
+from console.scheduling import prices, queries, reading, rounds
 from console.scheduling.models import Decision, Round
 from console.scheduling.plan import WORDS, Code, Kind, Verdict
+from console.scheduling.prices import Price
 from console.scheduling.snapshot import Snapshot
 from console.workloads.models import OfflineJob
 from console.workloads.queries import jobs_in_sight
@@ -118,6 +119,17 @@ class Answer:
     def _last(**about: Any) -> Decision | None:
         rows = Decision.objects.filter(**about, round__state=Round.State.DONE)
         return rows.select_related("job", "gpu__node", "round").order_by("-pk").first()
+
+    @property
+    def price(self) -> Price | None:
+        """Of the GPU, for the job that runs there."""
+        told = self.verdict
+        return prices.of_kept(told.get("gpu_price"), told.get("weight"))
+
+    @property
+    def price_then(self) -> Price | None:
+        """The one that the last round told."""
+        return queries.price(self.of_gpu) if self.of_gpu else None
 
     @property
     def slower(self) -> list[float | None]:

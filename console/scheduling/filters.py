@@ -6,8 +6,10 @@ import django_filters as filters
 from django.db.models import Q, QuerySet
 
 from agents.wire.names import PlacementState
+from console.inventory.models import Gpu
 from console.lists import Filter, IdFilter
 from console.scheduling.models import AvoidEntry, Decision, Placement, Round
+from console.workloads.models import OfflineJob
 
 
 class RoundFilter(Filter):
@@ -31,11 +33,11 @@ class DecisionFilter(Filter):
         fields = ("q", "kind", "code", "job", "gpu")
 
     def about(self, rows: QuerySet[Decision], name: str, value: str) -> QuerySet[Decision]:
-        return rows.filter(
-            Q(job__name__icontains=value)
-            | Q(gpu__node__name__icontains=value)
-            | Q(from_gpu__node__name__icontains=value)
-        )
+        """Each table of names is gone through once: joined, it would be looked up for each of the
+        tens of thousands of decisions of a round."""
+        jobs = OfflineJob.objects.filter(name__icontains=value).values("pk")
+        gpus = Gpu.objects.filter(node__name__icontains=value).values("pk")
+        return rows.filter(Q(job__in=jobs) | Q(gpu__in=gpus) | Q(from_gpu__in=gpus))
 
     def on_gpu(self, rows: QuerySet[Decision], name: str, value: int) -> QuerySet[Decision]:
         return rows.filter(Q(gpu=value) | Q(from_gpu=value))

@@ -13,14 +13,15 @@ from django.utils import timezone
 from console.accounts import access
 from console.accounts.models import Role, User
 from console.evictions.models import Eviction
-from console.scheduling import move_plans
+from console.scheduling import move_plans, prices
 from console.scheduling.models import Decision, MovePlan, Round
 from console.scheduling.plan import WORDS, Code
 from console.scheduling.plan_page import PlanPage
+from console.scheduling.prices import Price
 from console.workloads.models import OfflineJob
 from console.workloads.queries import jobs_in_sight
 
-# Result and bound that agree this closely are the same number, in GPUs.
+# Result and bound that agree this closely are the same number.
 PROVEN: Final = 1e-6
 CHARTED_ROUNDS: Final = 120
 
@@ -56,14 +57,14 @@ def phase_ms(round: Round, phase: str) -> float:
 
 
 def gain(round: Round) -> float | None:
-    """Worth against the round before it, in GPUs; None for the first."""
+    """Worth against the round before it: GPUs times priority. None for the first."""
     if round.objective is None or round.previous_objective is None:
         return None
     return round.objective - round.previous_objective
 
 
 def gap(round: Round) -> float | None:
-    """What a better plan could add at most, in GPUs; None for a round that did not end."""
+    """The worth that a better plan could add at most; None for a round that did not end."""
     if round.objective is None or round.upper_bound is None:
         return None
     return max(0.0, round.upper_bound - round.objective)
@@ -72,6 +73,12 @@ def gap(round: Round) -> float | None:
 def is_optimal(round: Round) -> bool:
     left = gap(round)
     return left is not None and left <= PROVEN
+
+
+def price(decision: Decision) -> Price | None:
+    """Of the GPU of a pair; None where nothing is known of it."""
+    kept = decision.kind == Kind.KEEP
+    return prices.of_kept(decision.price, decision.weight if kept else None)
 
 
 def charts(kind: str) -> dict[str, dict[str, Any]]:
@@ -137,6 +144,16 @@ class RoundPage:
 
     def __init__(self, round: Round, user: User) -> None:
         self.round, self.user = round, user
+
+    @cached_property
+    def more_gpus(self) -> float | None:
+        """Predicted throughput against the round of its kind before it, in GPUs; None for the
+        first, and for one that decided nothing."""
+        done = Round.objects.filter(kind=self.round.kind, state=Round.State.DONE)
+        before = done.filter(started_at__lt=self.round.started_at).order_by("-started_at").first()
+        if before is None or before.predicted_gpus is None or self.round.predicted_gpus is None:
+            return None
+        return self.round.predicted_gpus - before.predicted_gpus
 
     took_s = property(lambda self: took_s(self.round))
     gain = property(lambda self: gain(self.round))

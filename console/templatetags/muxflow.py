@@ -142,6 +142,18 @@ def seconds(value: float | None, digits: int = 1) -> str:
 
 
 @register.simple_tag
+def gain(gpus: float | None) -> str:
+    """`gains ≈ 0.21 GPU`; `costs ≈ 0.19 GPU` of a move that is there for others."""
+    gpus = present(gpus)
+    if gpus is None:
+        return _none()
+    if abs(gpus) < 0.005:
+        return "gains next to nothing"
+    word = "gains" if gpus > 0 else "costs"
+    return f"{word} {ALMOST_EQUAL}{figures.quantity(abs(gpus), 'GPU', 2)}"
+
+
+@register.simple_tag
 def estimate(value: float | None, unit: str = "", digits: int = 0) -> str:
     """`≈ 14 min`: says that the number is an estimate."""
     value = present(value)

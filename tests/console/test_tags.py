@@ -33,6 +33,17 @@ def test_a_missing_value_reads_no_data(tag):
     assert "no data" in render("{% " + tag + " %}", v=None)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "words"),
+    [
+        (0.21, "gains ≈\u00a00.21\u00a0GPU"), (-0.19, "costs ≈\u00a00.19\u00a0GPU"),
+        (-0.001, "gains next to nothing"), (None, "no data"),
+    ],
+)  # fmt: skip
+def test_a_move_gains_or_costs_and_is_never_a_negative_gain(gpus, words):
+    assert words in render("{% gain v %}", v=gpus)
+
+
 def test_zero_is_shown_as_zero():
     assert render('{% quantity v "ms" %}', v=0) == "0\u00a0ms"
 

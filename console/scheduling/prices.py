@@ -1,0 +1,31 @@
+"""What a GPU that a running job keeps is to the plan, and no more than that. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from console.figures import quantity
+
+
+@dataclass(frozen=True)
+class Price:
+    """`gpus`: what the plan would lose without the GPU. `restarts`: more than its pair is worth
+    stands in the way, since the job would have to start again elsewhere, which a job that is nearly
+    done never makes good. That is no count of GPUs, so `gpus` is then the worth of the pair."""
+
+    gpus: float
+    restarts: bool
+
+    @property
+    def sentence(self) -> str:
+        lost = f"{quantity(self.gpus, 'GPUs', 2)}, which the plan would lose without it"
+        return f"{lost}; and its job would have to start again elsewhere" if self.restarts else lost
+
+
+def of_kept(price: float | None, worth: float | None) -> Price | None:
+    """`worth` of the pair, both in GPUs; None: no price is known."""
+    if price is None:
+        return None
+    if worth is None or price <= worth:
+        return Price(price, restarts=False)
+    return Price(worth, restarts=True)
