@@ -31,6 +31,7 @@ def test_an_alert_asks_for_what_there_is_and_says_what_to_do(known, name):
     texts = " ".join(rule["annotations"].values())
     assert set(TEMPLATE.findall(texts)) <= labels
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    assert all(rule["annotations"][name] for name in ("summary", "description"))
     assert rule["annotations"]["runbook"] == f"docs/metrics.md#{name.lower()}"
     assert f"\n### {name}\n" in DOCS
 
