@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { FILLS, PENDING, lookOf, luminance, palette, rampAt } from "../../static/js/heatmap/colour.js";
 import { arrange, group, haystack, matches } from "../../static/js/heatmap/layout.js";
 import { besides } from "../../static/js/heatmap/card.js";
+import { detailOf } from "../../static/js/heatmap/mini.js";
 import { Camera } from "../../static/js/heatmap/camera.js";
 import { brushOf, brushText, holds } from "../../static/js/heatmap/brush.js";
 import { KIND_AT, NodeTally, Tally } from "../../static/js/heatmap/tally.js";
@@ -17,6 +18,15 @@ const placed = (layout, by, width, height, options) => {
   const rows = [...Array(layout.count).keys()];
   return arrange(group(layout, rows, by, () => "HEALTHY"), layout.count, width, height, options);
 };
+
+// ---- how near the small map looks ----
+
+test("a small map shows every GPU while it is legible and nodes of a larger fleet", () => {
+  assert.equal(detailOf(fleet(nodes(16)), 920, 298), "gpus");
+  assert.equal(detailOf(fleet(nodes(16)), 360, 220), "gpus");
+  assert.equal(detailOf(fleet(nodes(625)), 920, 298), "nodes");
+  assert.equal(detailOf(fleet([]), 920, 298), "gpus");
+});
 
 // ---- looks ----
 

@@ -116,6 +116,14 @@ def test_a_gpu_changes_its_state_with_its_reason(running):
     assert running.gpu.degraded == ["xid"]
 
 
+@pytest.mark.parametrize(("told", "known"), [(45.0, 45.0), (1e300, 86_400.0), (-1.0, 0.0)])
+def test_a_rest_is_as_long_as_the_node_says_within_reason(running, told, known):
+    report = a_gpu_status(state=GpuState.COOLDOWN, cooldown_s=told)
+    tell(running, gpus=(report,))
+    running.gpu.refresh_from_db()
+    assert running.gpu.cooldown_s == known
+
+
 def test_a_node_observes_a_generation(running):
     tell(running, observed_generation=7, policy_versions={"balanced@2": 2})
     node = running.gpu.node

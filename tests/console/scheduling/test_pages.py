@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from console.accounts.models import Role
 from console.evictions.models import Eviction
+from console.scheduling import prices
+from console.scheduling.filters import DecisionFilter
 from console.scheduling.models import Decision, MovePlan, Placement, Round
 from tests.console.accounts.cast import a_user
 from tests.console.inventory.cast import GIB, NOW, a_pool
@@ -84,6 +88,41 @@ def test_a_list_is_searched_by_job_and_by_node(reader, decided):
     address = f"/rounds/{decided.pk}/?show=waiting&q="
     assert "waits</a>" in page(reader, f"{address}wait")
     assert "Nothing matches" in page(reader, f"{address}nobody")
+
+
+def test_a_search_joins_no_names_to_decisions(decided):
+    rows = DecisionFilter({"q": "run"}, Decision.objects.filter(round=decided)).qs
+    assert "JOIN" not in str(rows.order_by("pk").query).split("WHERE")[0]
+    assert [one.job.name for one in rows] == ["runs"]
+
+
+def test_a_round_is_set_beside_the_one_before_in_gpus_as_well(reader, decided):
+    Round.objects.filter(pk=decided.pk).update(predicted_gpus=1.5, objective=3.0)
+    later = Round.objects.create(
+        kind=decided.kind, state="DONE", started_at=decided.started_at + timedelta(seconds=60),
+        predicted_gpus=1.75, objective=3.5, previous_objective=3.0,
+    )  # fmt: skip
+    text = page(reader, f"/rounds/{later.pk}/")
+    assert "+0.25\u00a0GPUs" in text
+    assert "<dt>Gain in worth</dt><dd>+0.50</dd>" in text
+
+
+def test_a_kept_gpu_is_worth_its_pair_and_no_restart(reader, decided):
+    Decision.objects.filter(kind="keep").update(price=17.0, weight=0.85)
+    text = page(reader, f"/rounds/{decided.pk}/?show=kept")
+    assert "0.85" in text
+    assert "and a restart" in text
+    assert "17.00" not in text
+
+
+@pytest.mark.parametrize(
+    ("price", "worth", "gpus", "restarts"),
+    [(0.4, 0.8, 0.4, False), (17.0, 0.8, 0.8, True), (0.4, None, 0.4, False)],
+)
+def test_a_price_beyond_its_pair_is_a_restart(price, worth, gpus, restarts):
+    found = prices.of_kept(price, worth)
+    assert (found.gpus, found.restarts) == (gpus, restarts)
+    assert ("start again" in found.sentence) is restarts
 
 
 def test_moves_stand_first_with_what_became_of_them(reader, decided):

@@ -13,11 +13,13 @@ from django.utils import timezone
 from agents.wire.names import EventKind, GpuState
 from console.accounts.models import Role
 from console.evictions.models import Eviction
+from console.history import writing
 from console.inventory.models import Gpu, Node
 from console.scheduling.models import Decision, Round
 from console.telemetry import latest, passport, timeline
 from console.telemetry.latest import LiveGpu
 from console.telemetry.models import NodeEvent
+from tests.console.history.cast import samples
 from tests.console.telemetry import cast
 from tests.console.telemetry.fleet import BUSY, CARD_BYTES, GIB, row
 
@@ -176,6 +178,58 @@ def test_who_may_not_evict_reads_why(client, gpu, sample):
     cast.placement(gpu)
     sample(live_gpu(gpu))
     assert "You need the role approver in pool search-eu" in page(client, gpu)
+
+
+def a_rest(gpu: Gpu, seconds_ago: float, cooldown_s: float) -> None:
+    since = timezone.now() - timedelta(seconds=seconds_ago)
+    Gpu.objects.filter(pk=gpu.pk).update(
+        state=GpuState.COOLDOWN, state_since=since, cooldown_s=cooldown_s
+    )
+    Eviction.objects.create(
+        placement=cast.placement(gpu, state="ENDED", ended_at=since), gpu=gpu, origin="overload",
+        state="COMPLETED", state_since=since, ended_at=since, proposed_at=since, why="too hot",
+    )  # fmt: skip
+
+
+def test_a_rest_says_when_it_ends_and_after_what_it_is(approver, gpu, sample):
+    sample(live_gpu(gpu, state="COOLDOWN"))
+    a_rest(gpu, seconds_ago=100, cooldown_s=2_000)
+    known = passport.load(gpu.pk, cast.person("ann"), timezone.now()).cooldown
+    assert (known.ends_at - timezone.now()).total_seconds() == pytest.approx(1_900, abs=5)
+    text = page(approver, gpu)
+    assert f'ends in <time datetime="{known.ends_at:%Y-%m-%dT%H:%M:%S}' in text
+    assert "It rests after resnet-31 was taken off" in text
+    assert "longer than the first" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "told_s", "heard"),
+    [("HEALTHY", 60, "COOLDOWN"), ("COOLDOWN", 0, "COOLDOWN"), ("COOLDOWN", 60, "HEALTHY")],
+)
+def test_no_end_of_a_rest_is_made_up(gpu, sample, state, told_s, heard):
+    sample(live_gpu(gpu, state=heard))
+    Gpu.objects.update(state=state, cooldown_s=told_s)
+    assert passport.load(gpu.pk, cast.person(), timezone.now()).cooldown is None
+
+
+def test_of_xids_nothing_is_said_that_nobody_knows(approver, gpu, sample):
+    sample(live_gpu(gpu, xid=None))
+    row = page(approver, gpu).split('data-signal="xid"')[1].split("</section>")[0]
+    assert "no data" in row
+    assert "none now" not in row
+    week = approver.get(reverse("gpu_xids", args=[gpu.pk])).content.decode()
+    assert "nobody has told of any second" in week
+
+
+def test_the_xids_of_a_week_are_those_of_its_history_and_events(approver, gpu):
+    start = int(time.time()) // 60 * 60 - 600
+    writing.store(samples([gpu.pk], start, 300, xid=0.0), 1)
+    address = reverse("gpu_xids", args=[gpu.pk])
+    assert "in the 5\u00a0min of 7 d that are known" in approver.get(address).content.decode()
+    an_event(gpu, EventKind.TRANSITION, 90, signal="xid", value=79.0)
+    text = approver.get(address).content.decode()
+    assert "<b>79</b>" in text
+    assert "ago</time>; " in text
 
 
 def test_a_change_brings_only_the_parts_that_people_change(approver, gpu, sample):
