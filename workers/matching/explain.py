@@ -10,7 +10,7 @@ import numpy as np
 from console.figures import NBSP, quantity, size, span
 from console.scheduling.plan import Code
 from console.scheduling.snapshot import GpuFacts, JobFacts
-from workers.matching.columns import Floats
+from workers.matching.columns import Bools, Floats, Ints
 from workers.matching.weights import LEAST_THROUGHPUT, AnyFloats
 from workers.prediction.predictor import Judgement
 
@@ -33,8 +33,13 @@ def percent(part: float) -> str:
 
 def percents(parts: AnyFloats) -> list[str]:
     """A column of them."""
-    whole = np.rint(np.clip(np.nan_to_num(parts), 0.0, 10.0) * 100.0).astype(np.int64)
-    return [_PERCENT[one] for one in whole.tolist()]
+    return [_PERCENT[one] for one in _whole(parts).tolist()]
+
+
+def _whole(parts: AnyFloats) -> Ints:
+    """In percent."""
+    whole: Ints = np.rint(np.clip(np.nan_to_num(parts), 0.0, 10.0) * 100.0).astype(np.int64)
+    return whole
 
 
 def _few(names: Sequence[str]) -> str:
@@ -68,13 +73,31 @@ def _slower(slower: str, most: str) -> str:
     return f"online slows by ≈ {slower} (at most {most})"
 
 
-def runner_up(name: str, throughput: str, loss: float, unseats: bool) -> str:
-    """`loss` of the plan, in GPUs; `unseats`: a running job would be left without a GPU, and only
-    that is why it may be below 0."""
+def runners_up(
+    names: Sequence[str], other: Ints, throughput: AnyFloats, loss: Floats, unseats: Bools
+) -> list[str]:
+    """A column of them: `other` of the `names`, and its `loss` to the plan in GPUs. `unseats`: a
+    running job would be left without a GPU, and only that is why `loss` may be below 0. Most are
+    alike, so each sentence is made once."""
+    speed, far = _whole(throughput), int(_FAR_GPUS * 100)
+    lost = np.clip(np.rint(loss * 100.0), -far, far).astype(np.int64)
+    parts = (other, speed, lost + far, unseats)
+    key = np.ravel_multi_index(parts, (len(names), len(_PERCENT), 2 * far + 1, 2))
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    said = [
+        _runner_up(names[who], _PERCENT[fast], less / 100.0, alone)
+        for who, fast, less, alone in zip(
+            *(column[first].tolist() for column in (other, speed, lost, unseats)), strict=True
+        )
+    ]
+    return [said[one] for one in which.tolist()]
+
+
+def _runner_up(name: str, throughput: str, loss: float, unseats: bool) -> str:
     if loss >= _FAR_GPUS:
         return f"Next best there: {name} (≈ {throughput}), worth far less in all."
     less = f"{abs(loss):.2f} GPUs {'less' if loss > 0.0 else 'more'}"
-    worth = f"worth {less if abs(loss) >= 0.005 else 'as much'}"
+    worth = f"worth {less if loss else 'as much'}"
     but = ", but a running job would have to stop" if unseats else " in all"
     return f"Next best there: {name} (≈ {throughput}), {worth}{but}."
 

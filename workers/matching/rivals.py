@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -64,7 +65,7 @@ def rivals(matched: Matched) -> dict[int, Rival]:
     gpus = matched.problem.seats.gpus
     found: dict[int, Rival] = {}
     for pairs, worth in (_within(matched), _apart(matched)):
-        ids = [gpus[seat].id for seat in pairs.seat.tolist()]
+        ids = map(attrgetter("id"), map(gpus.__getitem__, pairs.seat.tolist()))
         found |= zip(ids, _told(matched, pairs, worth, chain), strict=True)
     return found
 
@@ -104,17 +105,16 @@ def _told(
     price, _ = _unguarded(pairs.worth + chain[-1, pairs.ends])
     loss, unseats = _unguarded(loss)
     unseats |= pairs.ends == len(matched.problem.classes)
-    names, some = _names(matched), np.flatnonzero(other >= 0)
-    speed = explain.percents(matched.problem.throughput_at(pairs.seat[some], other[some]))
-    fast = dict(zip(some.tolist(), speed, strict=True))
-    columns = other, loss / SCALE, unseats, np.maximum(price, 0) / SCALE
-    each = zip(*(column.tolist() for column in columns), strict=True)
-    for at, (who, lost, alone, earns) in enumerate(each):
-        if who < 0:
-            yield Rival("", None, earns, explain.NO_OTHER)
-        else:
-            said = explain.runner_up(names[who], fast[at], lost, alone)
-            yield Rival(names[who], lost, earns, said)
+    some = np.flatnonzero(other >= 0)
+    names, of = _names(matched), other[some]
+    fast = matched.problem.throughput_at(pairs.seat[some], of)
+    said = np.full(len(pairs), explain.NO_OTHER, object)
+    said[some] = explain.runners_up(names, of, fast, loss[some] / SCALE, unseats[some])
+    lost = np.full(len(pairs), None, object)
+    lost[some] = (loss[some] / SCALE).tolist()
+    who = map([*names, ""].__getitem__, other.tolist())
+    earns = (np.maximum(price, 0) / SCALE).tolist()
+    return map(Rival, who, lost.tolist(), earns, said.tolist())
 
 
 def runners_up(worth: Worths, pairs: Pairs, chain: NDArray[np.int32]) -> tuple[Ints, Ints]:
