@@ -13,8 +13,10 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from workers.prediction.bilinear import Bilinear
 from workers.prediction.calibration import Calibration
 from workers.prediction.features import FEATURES, Side
+from workers.prediction.kernel import TERMS, Kernel
 from workers.prediction.linear import Additive
 from workers.prediction.model import Model
 from workers.prediction.network import Ensemble, Student
@@ -23,7 +25,7 @@ from workers.prediction.trained import OUTPUTS, Trained, View
 
 Shaped: TypeAlias = tuple[Any, tuple[int, ...]]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 # A file as trained here has less than one.
 MOST_BYTES: Final = 32 << 20
 HEADER: Final = "header"
@@ -64,7 +66,8 @@ def _arrays(predictor: Trained) -> dict[str, Any]:
     parts = {
         "online": predictor.view.online._asdict(),
         "jobs": predictor.view.jobs._asdict(),
-        "additive": predictor.model.additive._asdict(),
+        "bilinear": predictor.model.bilinear._asdict(),
+        "kernel": predictor.model.kernel._asdict(),
         "scale": predictor.model.calibration.scale._asdict(),
         "student": predictor.student._asdict(),
     }
@@ -77,7 +80,7 @@ def _arrays(predictor: Trained) -> dict[str, Any]:
     return named
 
 
-_MODEL: Final = ("centre", "gain", "unit", "lift", "trust")
+_MODEL: Final = ("centre", "gain", "unit", "lift", "trust", "near")
 _CALIBRATION: Final = ("quantile", "references", "reach", "least", "most")
 
 
@@ -116,7 +119,7 @@ def _predictor(name: str, arrays: Mapping[str, Any], gpu_models: tuple[str, ...]
     layers = range(sum(one.startswith("ensemble.") and one.endswith(".w") for one in arrays))
     quantile, references, reach, least, most = part("calibration", _CALIBRATION)
     scale = Additive(*part("scale", Additive._fields))
-    centre, gain, unit, lift, trust = part("model", _MODEL)
+    centre, gain, unit, lift, trust, near = part("model", _MODEL)
     ensemble = Ensemble(
         *(
             tuple(arrays[f"ensemble.{layer}.{kind}"].astype(np.float32) for layer in layers)
@@ -124,8 +127,9 @@ def _predictor(name: str, arrays: Mapping[str, Any], gpu_models: tuple[str, ...]
         )
     )
     calibration = Calibration(scale, quantile, references, float(reach), least, most)
-    additive = Additive(*part("additive", Additive._fields))
-    model = Model(centre, gain, additive, ensemble, unit, lift, trust, calibration)
+    bilinear = Bilinear(*part("bilinear", Bilinear._fields))
+    kernel = Kernel(*part("kernel", Kernel._fields))
+    model = Model(centre, gain, bilinear, ensemble, kernel, unit, lift, trust, near, calibration)
     student = Student(*part("student", Student._fields, np.float32))
     return Trained(name, View(side("online"), side("jobs"), gpu_models), model, student)
 
@@ -138,10 +142,16 @@ def _check(predictor: Trained) -> None:
     shapes: list[Shaped] = [
         (one, (len(QUANTITIES),)) for side in (view.online, view.jobs) for one in side
     ]
-    for additive in (model.additive, model.calibration.scale):
-        shapes += zip(additive, (features, features + outputs, outputs), strict=True)
+    ends, products = features + outputs, (rows, columns, *outputs)
+    shapes += zip(model.calibration.scale, (features, ends, outputs), strict=True)
+    shapes += zip(model.bilinear, (features, ends, products, outputs), strict=True)
+    shapes += zip(
+        model.kernel,
+        ((*outputs, TERMS), outputs + features, outputs + model.calibration.references.shape[:1]),
+        strict=True,
+    )
     shapes += [(one, features) for one in (model.centre, model.gain)]
-    shapes += [(one, outputs) for one in (model.unit, model.lift, model.trust)]
+    shapes += [(one, outputs) for one in (model.unit, model.lift, model.trust, model.near)]
     shapes += [(getattr(model.calibration, one), outputs) for one in ("quantile", "least", "most")]
     shapes += [(model.calibration.references, (len(model.calibration.references), *features))]
     wide, hidden = student.rows.shape[1:], student.hidden.shape[1:]
@@ -150,7 +160,7 @@ def _check(predictor: Trained) -> None:
         ((rows, *wide), (columns, *wide), wide, wide + hidden, hidden, hidden + outputs, outputs),
         strict=True,
     )
-    shapes += _layers(model.ensemble, features + outputs)
+    shapes += _layers(model.ensemble, ends)
     for array, shape in shapes:
         if array.shape != shape:
             raise ValueError(f"this predictor does not fit together: {array.shape} for {shape}")
@@ -173,3 +183,5 @@ def _check_numbers(predictor: Trained) -> None:
         endless = name.startswith("calibration.") or name.endswith((".low", ".high"))
         if np.isnan(array).any() or not (endless or np.isfinite(array).all()):
             raise ValueError(f"{name} of this predictor holds what is no number")
+    if (predictor.model.kernel.rates < 0.0).any():
+        raise ValueError("the kernel of this predictor grows with the distance")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -19,9 +19,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.prediction import linear
+from workers.prediction import bilinear, kernel, likelihood, linear
+from workers.prediction.bilinear import Bilinear, Sides
 from workers.prediction.calibration import FAR, REFERENCES, calibrate, nearest
-from workers.prediction.linear import Additive
+from workers.prediction.kernel import Kernel
 from workers.prediction.model import Model, scaling
 from workers.prediction.network import Ensemble, Student
 from workers.prediction.profiles import Floats, Ints
@@ -29,10 +30,17 @@ from workers.prediction.profiles import Floats, Ints
 Told: TypeAlias = Callable[[float], None]
 Mask: TypeAlias = NDArray[np.bool_]
 
-# Of how much a part of the model may be trusted.
+# How much of the bilinear model, of the networks and of the kernel: quarters, 1 at most.
+Parts: TypeAlias = tuple[float, float, float]
+
 STEPS: Final = (1.0, 0.75, 0.5, 0.25, 0.0)
-# So many standard errors, over the folds, of what the network must gain to be trusted.
-SURE: Final = 2.0
+BLENDS: Final[tuple[Parts, ...]] = tuple(
+    (lift, trust, near)
+    for lift, trust, near in product(STEPS, STEPS, STEPS)
+    if lift + trust + near <= 1.0
+)
+# So many standard errors, over the folds, of what networks and kernel must gain to be trusted.
+SURE: Final = 3.0
 # Beyond so many of its standard deviations an error pulls no harder.
 BEND: Final = 0.5
 
@@ -43,12 +51,13 @@ class TorchMissing(Exception):
 
 @dataclass(frozen=True)
 class Table:
-    """n pairs: features `x` [n, features] of both sides, `start` [n, outputs] from where the model
-    begins, `target` likewise (NaN = not known), `weight` [n], and for each pair the labels of
+    """n pairs: features `x` [n, features] of both `sides`, `start` [n, outputs] from where the
+    model begins, `target` likewise (NaN = not known), `weight` [n], and for each pair the labels of
     whatever is to be left out with it: a pair that shares a label with a fold is not seen there.
     """
 
     x: Floats
+    sides: Sides
     start: Floats
     target: Floats
     weight: Floats
@@ -59,7 +68,8 @@ class Table:
 class Recipe:
     """Sizes and strengths, our choices: small, much decayed networks, which do not lose to simpler
     models where little is known. There are so many epochs that `rows` pairs are seen, within their
-    bounds. `student_steps` are those of the quick network.
+    bounds. `student_steps` are those of the quick network, and `alike` the pairs that tell how
+    alike pairs are: that work grows with their cube.
     """
 
     members: int = 6
@@ -74,6 +84,7 @@ class Recipe:
     decay: float = 1.0
     dropout: float = 0.1
     student_steps: int = 1_500
+    alike: int = 300
 
     def epochs(self, n: int) -> int:
         return max(self.least_epochs, min(self.most_epochs, self.rows // n))
@@ -93,43 +104,73 @@ PACE: Final = 0.01
 def fit(table: Table, seed: int, recipe: Recipe = RECIPE, told: Told = lambda part: None) -> Model:
     """Raises TorchMissing, and ValueError when the table is too small to leave anything out."""
     hidden = folds_of(table.labels, recipe.folds, seed)
+    sees = np.concatenate([np.ones((1, len(table.x)), bool), ~hidden])
     rest = table.target - table.start
-    seen = np.ones((1, len(rest)), bool)
-    additives = [_additive(table, rest, one) for one in (*seen, *~hidden)]
-    members = np.repeat(
-        np.arange(len(additives)), [recipe.members] + [recipe.per_fold] * len(hidden)
-    )
-    levels = np.stack([one.intercept for one in additives])[members, np.newaxis]
-    sums = np.stack([one(table.x) for one in additives])[members]
     centre, gain = scaling(table.x)
     z = (table.x - centre) * gain
-    unit = _unit(rest - sums[0])
-    weight = np.concatenate([seen, ~hidden])[members] * table.weight
-    networks = _train(z, (rest - sums) / unit, weight, _Course(recipe, seed, told))
-    apart = members > 0
-    away = _Away.of(
-        hidden, rest, levels[apart], sums[apart], unit * networks.each(z)[apart], recipe
-    )
-    lift, trust = away.parts()
-    chosen = np.random.default_rng(seed).permutation(len(z))[:REFERENCES]
+    points = np.random.default_rng(seed).permutation(len(z))[:REFERENCES]
+    bilinears = [_bilinear(table, rest, one) for one in sees]
+    aims = [rest - one.intercept for one in bilinears]
+    unit = _unit(aims[0])
+    ensembles = _networks(table, z, [aim / unit for aim in aims], sees, _Course(recipe, seed, told))
+    kernels = [
+        _kernel(table, z, points, aim, one, recipe) for aim, one in zip(aims, sees, strict=True)
+    ]
+    said = [
+        (
+            one(table.x) - one.intercept,
+            unit * networks.mean(z),
+            like(z, z[points], table.sides.rows),
+        )
+        for one, networks, like in zip(bilinears, ensembles, kernels, strict=True)
+    ]
+    away = _Away.of(hidden, aims[1:], said[1:])
+    parts = away.parts()
     calibration = calibrate(
         table.x,
         table.target,
-        away.error(lift, trust),
+        away.error(parts),
         _kinds(table.labels),
         table.weight,
-        z[chosen],
-        _reach(z, chosen, hidden),
+        z[points],
+        _reach(z, points, hidden),
     )
-    kept = networks.take(members == 0)
-    return Model(centre, gain, additives[0], kept, unit, lift, trust, calibration)
+    lift, trust, near = parts
+    whole = bilinears[0], ensembles[0], kernels[0]
+    return Model(centre, gain, *whole, unit, lift, trust, near, calibration)
 
 
-def _additive(table: Table, rest: Floats, seen: Mask) -> Additive:
+def _bilinear(table: Table, rest: Floats, seen: Mask) -> Bilinear:
     """Pairs with a label in common tell of it but once: the penalty counts labels, not pairs."""
     some = [pair for pair, one in zip(table.labels, seen, strict=True) if one]
     penalty = linear.PENALTY * len(some) / len({label for pair in some for label in pair})
-    return linear.fit(table.x[seen], rest[seen], table.weight[seen], penalty)
+    return bilinear.fit(table.x[seen], table.sides, rest[seen], table.weight[seen], penalty)
+
+
+def _networks(
+    table: Table, z: Floats, aims: Sequence[Floats], sees: Mask, course: _Course
+) -> list[Ensemble]:
+    """An ensemble for each of those that see something else; all are trained at once."""
+    recipe = course.recipe
+    sizes = [recipe.members] + [recipe.per_fold] * (len(sees) - 1)
+    which = np.repeat(np.arange(len(sees)), sizes)
+    networks = _train(z, np.stack(aims)[which], sees[which] * table.weight, course)
+    return [networks.take(which == one) for one in range(len(sees))]
+
+
+def _kernel(
+    table: Table, z: Floats, points: Ints, aim: Floats, sees: Mask, recipe: Recipe
+) -> Kernel:
+    """Of the pairs that it `sees`; some of the points tell how alike pairs are."""
+    torch, sides, found = _torch(), table.sides, []
+    for y in aim.T:
+        known = sees & np.isfinite(y)
+        some = points[known[points]][: recipe.alike]
+        like = likelihood.likeness(torch, z[some], y[some], sides)
+        weight = table.weight[known]
+        pull = kernel.fit(like, sides.rows, z[known], z[points], y[known], weight)
+        found.append((like.heights, like.rates, pull))
+    return Kernel(*(np.stack(one) for one in zip(*found, strict=True)))
 
 
 def folds_of(labels: Sequence[tuple[str, ...]], folds: int, seed: int) -> Mask:
@@ -168,92 +209,67 @@ def _reach(z: Floats, chosen: Ints, hidden: Mask) -> float:
     return float(np.quantile(np.concatenate(distances), FAR)) if distances else np.inf
 
 
+def _unseen(hidden: Mask, said: Sequence[Floats]) -> Floats:
+    """[n, outputs]: the mean of what those `said` who had not seen it; NaN where all had."""
+    times = hidden.sum(axis=0)[:, np.newaxis]
+    total = (np.stack(said) * hidden[..., np.newaxis]).sum(axis=0)
+    mean: Floats = np.where(times > 0, total, np.nan) / np.maximum(times, 1)
+    return mean
+
+
 @dataclass(frozen=True)
 class _Away:
-    """Each pair as it was predicted without it: [n, outputs]; `rest` is what the mean of the
-    others leaves, `additive` and `network` what those models made of it.
-
-    `jitter` [outputs] is the variance between two networks that saw the same, `spare` the part of
-    it that the ensemble averages away, and `seen` the part of the pairs that these networks saw.
+    """Each pair as it was predicted without it: `rest` [n, outputs] is what the mean of the others
+    leaves, `said` [3, n, outputs] what the bilinear model, networks and kernel made of it.
     """
 
     hidden: Mask
     rest: Floats
-    additive: Floats
-    network: Floats
-    jitter: Floats
-    spare: float
-    seen: float
+    said: Floats
 
     @classmethod
-    def of(
-        cls,
-        hidden: Mask,
-        rest: Floats,
-        levels: Floats,
-        sums: Floats,
-        said: Floats,
-        recipe: Recipe,
-    ) -> _Away:
-        """`levels`, `sums` and `said` [members, n, outputs] are those of the folds in turn."""
-        out = np.repeat(hidden, recipe.per_fold, axis=0)[..., np.newaxis]
-        times = np.maximum(out.sum(0), 1)
-        grouped = said.reshape(len(hidden), recipe.per_fold, *rest.shape)
-        between = grouped.var(axis=1, ddof=1)[hidden].mean(axis=0)
-        return cls(
-            hidden,
-            np.where(out.any(0), rest, np.nan) - (levels * out).sum(0) / times,
-            ((sums - levels) * out).sum(0) / times,
-            (said * out).sum(0) / times,
-            between,
-            1.0 / recipe.per_fold - 1.0 / recipe.members,
-            float(1.0 - hidden.mean()),
-        )
+    def of(cls, hidden: Mask, aims: Sequence[Floats], said: Sequence[Sequence[Floats]]) -> _Away:
+        """`aims` and `said` are those of the folds in turn."""
+        models = [_unseen(hidden, one) for one in zip(*said, strict=True)]
+        return cls(hidden, _unseen(hidden, aims), np.stack(models))
 
-    def parts(self) -> tuple[Floats, Floats]:
-        """Of the additive model and of the network, how much of each predicts these best."""
-        chosen = [self._parts(output) for output in range(self.rest.shape[1])]
-        lift, trust = np.array(chosen).T
-        return lift, trust
+    def parts(self) -> Floats:
+        """[3, outputs]: how much of each predicts these best."""
+        return np.array([self._parts(output) for output in range(self.rest.shape[1])]).T
 
-    def _parts(self, output: int) -> tuple[float, float]:
-        """The network is not trusted for a gain that could be the luck of a few folds."""
+    def _parts(self, output: int) -> Parts:
+        """The bilinear model alone, unless others are better by more than the luck of few folds."""
         known = self.hidden & np.isfinite(self.rest[:, output])
         folds = known[known.any(axis=1)]
         if not len(folds):
-            return 0.0, 0.0
-        error = {
-            (lift, trust): self._error(lift, trust)[:, output]
-            for lift, trust in product(STEPS, STEPS)
-        }
-        by_fold = {
-            parts: np.array([missed[one].mean() for one in folds])
-            for parts, missed in error.items()
-        }
-        best = min(by_fold, key=lambda parts: float(by_fold[parts].mean()))
-        plain = min((one for one in by_fold if not one[1]), key=lambda one: by_fold[one].mean())
-        gain = by_fold[plain] - by_fold[best]
+            return 0.0, 0.0, 0.0
+        by_fold = {parts: self._by_fold(parts, output, folds) for parts in BLENDS}
+
+        def best(blends: Iterable[Parts]) -> Parts:
+            return min(blends, key=lambda parts: float(by_fold[parts].mean()))
+
+        plain, mixed = best(parts for parts in BLENDS if not any(parts[1:])), best(BLENDS)
+        gain = by_fold[plain] - by_fold[mixed]
         luck = gain.std(ddof=1) / math.sqrt(len(gain)) if len(gain) > 1 else math.inf
-        return best if gain.mean() > SURE * luck else plain
+        return mixed if gain.mean() > SURE * luck else plain
 
-    def error(self, lift: Floats, trust: Floats) -> Floats:
-        """What the error of the whole ensemble, trained on all, would have been: two networks
-        jitter more than many, and errors are taken to fall with the root of the pairs seen.
-        """
-        error = self._error(lift, trust)
-        known = np.isfinite(error)
-        square = (np.where(known, error, 0.0) ** 2).sum(0) / np.maximum(known.sum(0), 1) + 1e-18
-        steadier: Floats = 1.0 - trust**2 * self.jitter * self.spare / square
-        return error * np.sqrt(np.clip(steadier, 0.25, 1.0) * self.seen)
+    def _by_fold(self, parts: Parts, output: int, folds: Mask) -> Floats:
+        missed = self._error(np.array(parts)[:, np.newaxis])[:, output]
+        return np.array([missed[one].mean() for one in folds])
 
-    def _error(self, lift: float | Floats, trust: float | Floats) -> Floats:
-        error: Floats = np.abs(self.rest - lift * self.additive - trust * self.network)
+    def error(self, parts: Floats) -> Floats:
+        """[n, outputs]: what the error of the whole would have been, which learns from all: errors
+        are taken to fall with the root of the pairs seen."""
+        return self._error(parts) * math.sqrt(1.0 - self.hidden.mean())
+
+    def _error(self, parts: Floats) -> Floats:
+        error: Floats = np.abs(self.rest - (parts[:, np.newaxis] * self.said).sum(axis=0))
         return error
 
 
 @dataclass(frozen=True)
 class _Course:
-    """What one training needs beside its data."""
+    """What one training of networks needs beside its data."""
 
     recipe: Recipe
     seed: int
@@ -349,14 +365,13 @@ def _torch() -> Any:
 
 
 def distil(
-    model: Model, rows: int, seed: int, recipe: Recipe = RECIPE, told: Told = lambda part: None
+    model: Model, seed: int, recipe: Recipe = RECIPE, told: Told = lambda part: None
 ) -> Student:
-    """One small network for what the ensemble adds; the first `rows` features are the row's.
+    """One small network for what ensemble and kernel add.
 
-    It learns from the ensemble, on pairs of any row with any column that were learnt from, and
-    near them.
+    It learns from them, on pairs of any row with any column that were learnt from, and near them.
     """
-    torch, rng = _torch(), np.random.default_rng(seed)
+    torch, rng, rows = _torch(), np.random.default_rng(seed), model.rows
     known = model.calibration.references
     left, right = (known[rng.integers(len(known), size=LESSONS)] for _ in range(2))
     z = np.column_stack([left[:, :rows], right[:, rows:]])

@@ -1,4 +1,4 @@
-"""What was learnt: an additive model, an ensemble of networks on its errors, and a calibration."""
+"""What was learnt: three models of a pair, how much of each, and a calibration."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workers.prediction.bilinear import Bilinear
 from workers.prediction.calibration import Calibration
-from workers.prediction.linear import Additive
+from workers.prediction.kernel import Kernel
 from workers.prediction.network import Ensemble
 from workers.prediction.profiles import Floats
 
@@ -25,24 +26,27 @@ class Prediction(NamedTuple):
 
 
 class Model(NamedTuple):
-    """`start + additive(x, lift) + trust · unit · mean(ensemble(z))`, z = (x − centre) · gain.
+    """`start + bilinear(x, lift) + trust · unit · mean(ensemble(z)) + near · kernel(z)`,
+    z = (x − centre) · gain.
 
-    `lift` and `trust` [outputs] say how much of each has proved itself on what was left out.
+    `lift`, `trust` and `near` [outputs] say how much of each predicts best what was left out.
     """
 
     centre: Floats
     gain: Floats
-    additive: Additive
+    bilinear: Bilinear
     ensemble: Ensemble
+    kernel: Kernel
     unit: Floats
     lift: Floats
     trust: Floats
+    near: Floats
     calibration: Calibration
 
     def predict(self, x: Floats, start: Floats) -> Prediction:
         """`x` [n, features] are the features of both sides, `start` [n, outputs] where from."""
         z = self.scaled(x)
-        value = start + self.additive(x, self.lift) + self.learnt(z)
+        value = start + self.bilinear(x, self.lift) + self.learnt(z)
         return Prediction(value, *self.calibration.interval(value, x, z))
 
     def scaled(self, x: Floats) -> Floats:
@@ -50,9 +54,16 @@ class Model(NamedTuple):
         return scaled
 
     def learnt(self, z: Floats) -> Floats:
-        """What the ensemble adds."""
-        added: Floats = self.trust * self.unit * self.ensemble.each(z).mean(axis=0)
+        """What ensemble and kernel add."""
+        added: Floats = self.trust * self.unit * self.ensemble.mean(z)
+        if self.near.any():
+            added += self.near * self.kernel(z, self.calibration.references, self.rows)
         return added
+
+    @property
+    def rows(self) -> int:
+        """So many features, the first ones, are the row's."""
+        return len(self.bilinear.cross)
 
 
 def scaling(x: Floats) -> tuple[Floats, Floats]:

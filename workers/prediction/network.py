@@ -30,6 +30,11 @@ class Ensemble(NamedTuple):
         parts = np.array_split(z.astype(np.float32), max(1, -(-len(z) // BLOCK)))
         return np.concatenate([self._block(part) for part in parts], axis=1, dtype=np.float64)
 
+    def mean(self, z: Floats) -> Floats:
+        """What they say on average: [n, outputs]."""
+        mean: Floats = self.each(z).mean(axis=0)
+        return mean
+
     def take(self, members: NDArray[np.bool_]) -> Ensemble:
         """Some of its members."""
         return Ensemble(*(tuple(one[members] for one in kind) for kind in self))

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from workers.prediction import analytic, domain
 from workers.prediction.analytic import Analytic
-from workers.prediction.features import Side
+from workers.prediction.bilinear import Sides
+from workers.prediction.features import FEATURES, Side
 from workers.prediction.model import Model
 from workers.prediction.network import Student
 from workers.prediction.predictor import Floats32, Judgement, Scores
@@ -44,6 +45,12 @@ class View:
     def columns(self, jobs: Profiles) -> Floats:
         return self.jobs.matrix(jobs)
 
+    def sides(self) -> Sides:
+        """Whose each feature of a pair is; which of the cards it is, several say together."""
+        each, share, cards = len(FEATURES), 1, len(self.gpu_models)
+        group = [*range(each + share), *[-1] * cards, *range(each + share, 2 * each + share)]
+        return Sides(each + share + cards, np.array(group))
+
     def pairs(
         self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]
     ) -> Floats:
@@ -57,7 +64,8 @@ class View:
 
 
 class Parts(NamedTuple):
-    """What each side gives by itself: to the student, and to the sum, [outputs, n]."""
+    """What each side gives by itself: to the student, [n, features], and to the bilinear model,
+    whose part of a row and a column is `left` [outputs, n, k] by `right` [outputs, k, n]."""
 
     rows: Floats32
     columns: Floats32
@@ -93,7 +101,8 @@ class Trained:
     ) -> Scores:
         start = Analytic().score_pairs(online, jobs, share, gpu_model)
         parts = self._parts(self.view.rows(online, share, gpu_model), self.view.columns(jobs))
-        added = self.student.pairs(parts.rows, parts.columns) + parts.left + parts.right
+        added = self.student.pairs(parts.rows, parts.columns)
+        added += np.einsum("onk,okn->on", parts.left, parts.right)
         strange = self.view.strange_rows(online, gpu_model), self.view.jobs.strange(jobs)
         added[:, _any(domain.flags(*strange))] = 0.0
         throughput = np.maximum(start.throughput + added[THROUGHPUT], 0.0)
@@ -103,18 +112,23 @@ class Trained:
         """What was learnt beyond the start, [outputs, rows, columns]."""
         parts = self._parts(rows, columns)
         added = self.student.table(parts.rows, parts.columns)
-        added += parts.left[:, :, np.newaxis]
-        added += parts.right[:, np.newaxis, :]
+        for output, (left, right) in enumerate(zip(parts.left, parts.right, strict=True)):
+            added[output] += left @ right
         return added
 
     def _parts(self, rows: Floats, columns: Floats) -> Parts:
-        model, wide = self.model, rows.shape[1]
-        centre, slope = model.additive.centre, model.additive.slope * model.lift
-        left = (rows - centre[:wide]) @ slope[:wide] + model.additive.intercept
-        right = (columns - centre[wide:]) @ slope[wide:]
+        model, bilinear, wide = self.model, self.model.bilinear, rows.shape[1]
+        row, column = rows - bilinear.centre[:wide], columns - bilinear.centre[wide:]
+        slope, cross = bilinear.slope * model.lift, bilinear.cross * model.lift
+        alone = row @ slope[:wide] + bilinear.intercept, column @ slope[wide:]
+        left = [
+            np.column_stack([row @ bent, by_row, np.ones(len(row))])
+            for bent, by_row in zip(cross.transpose(2, 0, 1), alone[0].T, strict=True)
+        ]
+        right = [np.stack([*column.T, np.ones(len(column)), by_column]) for by_column in alone[1].T]
         scaled = (rows - model.centre[:wide]) * model.gain[:wide]
         across = (columns - model.centre[wide:]) * model.gain[wide:]
-        return Parts(_narrow(scaled), _narrow(across), _narrow(left.T), _narrow(right.T))
+        return Parts(*map(_narrow, (scaled, across, np.stack(left), np.stack(right))))
 
     def judge(
         self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]

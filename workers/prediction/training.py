@@ -136,15 +136,15 @@ def _fit(seen: Observations, seed: int, recipe: Recipe, progress: Progress) -> T
     view = View(Side.of(seen.online), Side.of(seen.jobs), _served(seen))
     table = Table(
         view.pairs(seen.online, seen.jobs, seen.share, seen.gpu_model),
+        view.sides(),
         start_of(seen.online, seen.jobs, seen.share),
         np.column_stack([seen.throughput, _log_slowdown(seen)]),
         seen.weight / seen.weight.mean(),
         [(pair,) for pair in pairs_of(seen)],
     )
     model = learner.fit(table, seed, recipe, _stretch(progress, 0.0, ENSEMBLE_PART, NETWORKS))
-    rows = view.rows(seen.online, seen.share, seen.gpu_model).shape[1]
     told = _stretch(progress, ENSEMBLE_PART, 1.0, QUICK)
-    student = learner.distil(model, rows, seed, recipe, told)
+    student = learner.distil(model, seed, recipe, told)
     return Trained(artifact.NETWORK, view, model, student)
 
 

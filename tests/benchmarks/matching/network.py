@@ -11,8 +11,10 @@ import numpy as np
 
 from tests.benchmarks.matching.cluster import MODELS
 from workers.matching.columns import model_of
+from workers.prediction.bilinear import Bilinear
 from workers.prediction.calibration import Calibration
 from workers.prediction.features import FEATURES, Side
+from workers.prediction.kernel import TERMS, Kernel
 from workers.prediction.linear import Additive
 from workers.prediction.model import Model
 from workers.prediction.network import Ensemble, Student
@@ -37,9 +39,11 @@ def untrained(seed: int = 1) -> Trained:
     def narrow(*shape: int) -> Any:
         return some(*shape).astype(np.float32)
 
-    def additive() -> Additive:
-        return Additive(some(both), some(both, outputs), some(outputs))
-
+    scale = Additive(some(both), some(both, outputs), some(outputs))
+    bilinear = Bilinear(
+        some(both), some(both, outputs), some(rows, columns, outputs), some(outputs)
+    )
+    kernel = Kernel(some(outputs, TERMS), np.ones((outputs, both)), some(outputs, REFERENCES))
     sizes = [both, *(HIDDEN,) * LAYERS, outputs]
     ensemble = Ensemble(
         tuple(narrow(MEMBERS, *pair) for pair in pairwise(sizes)),
@@ -50,8 +54,9 @@ def untrained(seed: int = 1) -> Trained:
         *(narrow(FIRST, SECOND), narrow(SECOND), narrow(SECOND, outputs), narrow(outputs)),
     )
     ends, ones = (np.full(outputs, -2.0), np.full(outputs, 2.0)), np.ones(outputs)
-    calibration = Calibration(additive(), ones, some(REFERENCES, both), 1.0, *ends)
-    model = Model(np.zeros(both), np.ones(both), additive(), ensemble, *(ones,) * 3, calibration)
+    calibration = Calibration(scale, ones, some(REFERENCES, both), 1.0, *ends)
+    scaling = np.zeros(both), np.ones(both)
+    model = Model(*scaling, bilinear, ensemble, kernel, *(ones,) * 4, calibration)
     sides = Side.of(_profiles(rng)), Side.of(_profiles(rng))
     return Trained("untrained network", View(*sides, served), model, student)
 

@@ -40,8 +40,7 @@ def split(table: Measured, number: int) -> Held:
     order = np.random.default_rng(number // FOLDS).permutation(len(pairs))
     away = {pairs[at] for at in order[number % FOLDS :: FOLDS].tolist()}
     held = np.array([pair in away for pair in table.pair])
-    x = np.column_stack([table.profile, table.identity])
-    return _hold_out(x, table, held, [(pair,) for pair in table.pair], number)
+    return _hold_out(table, held, [(pair,) for pair in table.pair], number)
 
 
 def family(table: Measured, name: str) -> Held:
@@ -49,8 +48,7 @@ def family(table: Measured, name: str) -> Held:
     nothing is on record of them. Those beside them may be on record."""
     sides = list(zip(table.my_family, table.other_family, strict=True))
     held = np.array([name in side for side in sides])
-    x = np.column_stack([table.profile, table.identity])
-    return _hold_out(x, table, held, sides, 0)
+    return _hold_out(table, held, sides, 0)
 
 
 def families(table: Measured) -> list[str]:
@@ -58,12 +56,13 @@ def families(table: Measured) -> list[str]:
 
 
 def _hold_out(
-    x: Floats, table: Measured, held: np.ndarray, labels: Sequence[tuple[str, ...]], seed: int
+    table: Measured, held: np.ndarray, labels: Sequence[tuple[str, ...]], seed: int
 ) -> Held:
-    seen, rest = np.flatnonzero(~held), np.flatnonzero(held)
+    x, seen, rest = table.x, np.flatnonzero(~held), np.flatnonzero(held)
     speed, even = table.speed[seen, np.newaxis], np.ones(len(seen))
     nothing = np.zeros((len(table.speed), 1))
-    taught = Table(x[seen], nothing[seen], speed, even, [labels[at] for at in seen.tolist()])
+    kept = [labels[at] for at in seen.tolist()]
+    taught = Table(x[seen], table.sides, nothing[seen], speed, even, kept)
     model = learner.fit(taught, seed)
     told: Prediction = model.predict(x[rest], nothing[rest])
     value, low, high = told.output(0)

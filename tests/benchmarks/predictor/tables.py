@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from workers.prediction.bilinear import Sides
 from workers.prediction.profiles import Floats
 
 Row: TypeAlias = Mapping[str, str]
@@ -23,22 +24,24 @@ Row: TypeAlias = Mapping[str, str]
 RECORD: Final = 5.0
 # A workload's name in its table.
 Name: TypeAlias = tuple[Any, ...]
+# Of each row the profile of one side, its name and its family.
+Side: TypeAlias = tuple[Sequence[Sequence[float]], Sequence[Name], Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Measured:
     """`speed[i]` of the workload `mine[i]` beside `other[i]`, over its speed alone.
 
-    `profile` [n, features] is what was measured alone, of both and of what they were given;
-    `identity` [n, features] says which two they are. `pair` is the same for both rows of a pair.
+    `x` [n, features] is what is known of both `sides`: what was measured of each alone, what it was
+    given, and which it is. `pair` is the same for both rows of a pair.
     """
 
     mine: Sequence[Name]
     other: Sequence[Name]
     my_family: Sequence[str]
     other_family: Sequence[str]
-    profile: Floats
-    identity: Floats
+    x: Floats
+    sides: Sides
     speed: Floats
     pair: Sequence[str]
 
@@ -97,25 +100,27 @@ def sm_share(folder: Path) -> Measured:
     }
     mine = [(row["model"], row["bs"]) for row in rows]
     other = [(row["co"], row["cobs"]) for row in rows]
-    profile = np.array([_share_profile(row, alone) for row in rows])
+    first, second = zip(*(_share_profiles(row, alone) for row in rows), strict=True)
     my_family, other_family = ([str(name[0]) for name in side] for side in (mine, other))
     return Measured(
         mine,
         other,
         my_family,
         other_family,
-        _common(profile),
-        np.column_stack([_which(one) for one in (mine, other, my_family, other_family)]),
+        *_encoded((first, mine, my_family), (second, other, other_family)),
         np.array([float(row["norm"]) for row in rows]),
         [_pair(*names) for names in zip(mine, other, strict=True)],
     )
 
 
-def _share_profile(row: Row, alone: Mapping[Name, float]) -> list[float]:
-    used = [float(row[key]) / 100 for key in ("sm", "mem", "l2", "co_mem", "co_l2")]
-    batches = [np.log(float(row[key])) for key in ("bs", "cobs")]
+def _share_profiles(row: Row, alone: Mapping[Name, float]) -> tuple[list[float], list[float]]:
+    """Of the one that is measured, and of the one beside it."""
+    sm, *used = (float(row[key]) / 100 for key in ("sm", "mem", "l2", "co_mem", "co_l2"))
     beside = alone[row["co"], row["cobs"], row["co_sm"]]
-    return [*used, *batches, np.log(float(row["solo_thr"])), np.log(beside)]
+    return (
+        [sm, *used[:2], np.log(float(row["bs"])), np.log(float(row["solo_thr"]))],
+        [*used[2:], np.log(float(row["cobs"])), np.log(beside)],
+    )
 
 
 def _both(
@@ -127,14 +132,13 @@ def _both(
     first, second = sides
     mine, other = [*first, *second], [*second, *first]
     my_family, other_family = ([family(name) for name in side] for side in (mine, other))
-    profile = np.array([[*single[a], *single[b]] for a, b in zip(mine, other, strict=True)])
+    profiles = ([single[name] for name in side] for side in (mine, other))
     return Measured(
         mine,
         other,
         my_family,
         other_family,
-        _common(profile),
-        np.column_stack([_which(one) for one in (mine, other, my_family, other_family)]),
+        *_encoded(*zip(profiles, (mine, other), (my_family, other_family), strict=True)),
         np.concatenate([np.array(one) for one in speeds]),
         [_pair(*names) for names in zip(mine, other, strict=True)],
     )
@@ -142,6 +146,20 @@ def _both(
 
 def _pair(mine: Name, other: Name) -> str:
     return " | ".join(sorted(str(name) for name in (mine, other)))
+
+
+def _encoded(first: Side, second: Side) -> tuple[Floats, Sides]:
+    """The features of both sides, and whose they are."""
+    mine, other = _parts(first), _parts(second)
+    widths = [part.shape[1] for part in (*mine, *other)]
+    rows = sum(widths[: len(mine)])
+    return np.column_stack([*mine, *other]), Sides(rows, np.repeat(np.arange(len(widths)), widths))
+
+
+def _parts(side: Side) -> list[Floats]:
+    """A column for each number of the profile, and several for each kind of name."""
+    profiles, *names = side
+    return [*_common(np.array(profiles)).T[:, :, np.newaxis], *map(_which, names)]
 
 
 def _which(names: Sequence[Any]) -> Floats:

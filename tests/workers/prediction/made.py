@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from workers.prediction import analytic
+from workers.prediction.bilinear import Bilinear
 from workers.prediction.calibration import Calibration
 from workers.prediction.features import FEATURES, Side
+from workers.prediction.kernel import TERMS, Kernel
 from workers.prediction.linear import Additive
 from workers.prediction.model import Model
 from workers.prediction.network import Ensemble, Student
@@ -15,6 +17,7 @@ from workers.prediction.profiles import Profiles
 from workers.prediction.trained import OUTPUTS, Trained, View
 
 CARD = "Card A"
+POINTS = 5
 
 
 def profiles(n: int, seed: int = 0, **given: float) -> Profiles:
@@ -71,9 +74,11 @@ def untrained(seed: int = 0, gpu_models: tuple[str, ...] = (CARD,), width: int =
     def narrow(*shape: int) -> np.ndarray:
         return some(*shape).astype(np.float32)
 
-    def additive() -> Additive:
-        return Additive(some(both), some(both, outputs), some(outputs))
-
+    scale = Additive(some(both), some(both, outputs), some(outputs))
+    bilinear = Bilinear(
+        some(both), some(both, outputs), some(rows, columns, outputs), some(outputs)
+    )
+    kernel = Kernel(some(outputs, TERMS), np.full((outputs, both), 0.1), some(outputs, POINTS))
     ensemble = Ensemble(
         (narrow(3, both, width), narrow(3, width, outputs)),
         (narrow(3, 1, width), narrow(3, 1, outputs)),
@@ -83,8 +88,8 @@ def untrained(seed: int = 0, gpu_models: tuple[str, ...] = (CARD,), width: int =
         *(narrow(width, width), narrow(width), narrow(width, outputs), narrow(outputs)),
     )
     ends = np.full(outputs, -2.0), np.full(outputs, 2.0)
-    calibration = Calibration(additive(), np.ones(outputs), some(5, both), 1.0, *ends)
-    ones = np.ones(outputs)
-    model = Model(np.zeros(both), np.ones(both), additive(), ensemble, *(ones,) * 3, calibration)
+    calibration = Calibration(scale, np.ones(outputs), some(POINTS, both), 1.0, *ends)
+    scaling, says = (np.zeros(both), np.ones(both)), (np.ones(outputs),) * 4
+    model = Model(*scaling, bilinear, ensemble, kernel, *says, calibration)
     sides = Side.of(profiles(50)), Side.of(profiles(50, seed=1))
     return Trained("network v3", View(*sides, gpu_models), model, student)

@@ -86,6 +86,8 @@ def test_a_file_that_unpacks_without_end_is_refused():
         {"ensemble__1__w": np.ones((3, 9, 2), np.float32)},
         {"student__first": np.full(4, np.nan, np.float32)},
         {"model__unit": np.full(2, np.inf)},
+        {"kernel__rates": np.full((2, 27), -1.0)},
+        {"bilinear__cross": np.ones((14, 13, 2))},
         {"model__centre": np.array(["a"])},
         {"calibration__reach": np.ones(2)},
         {"header": np.frombuffer(b"[1]", np.uint8)},

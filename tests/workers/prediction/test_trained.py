@@ -75,7 +75,7 @@ def test_scores_are_those_of_each_pair_judged_alone_when_the_student_says_nothin
     """What is not the student's is computed in two ways; they must be one."""
     made = untrained()
     silent = made.student._replace(out=0 * made.student.out, out_bias=0 * made.student.out_bias)
-    model = made.model._replace(trust=np.zeros(2))
+    model = made.model._replace(trust=np.zeros(2), near=np.zeros(2))
     predictor = replace(made, student=silent, model=model)
     online, jobs = profiles(4), profiles(4, 1)
     scores = predictor.scores(online, jobs, HALF, CARDS)

@@ -19,7 +19,14 @@ needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch: run `make ml`"
 )
 QUICK = Recipe(
-    members=2, folds=3, width=16, layers=2, most_epochs=120, least_epochs=2, student_steps=200
+    members=2,
+    folds=3,
+    width=16,
+    layers=2,
+    most_epochs=120,
+    least_epochs=2,
+    student_steps=200,
+    alike=60,
 )
 
 
@@ -77,7 +84,7 @@ def test_a_side_that_was_never_measured_stays_with_the_estimate():
     blind = replace(seen, slowdown=np.full(len(seen), np.nan))
     tiny = replace(QUICK, most_epochs=2, student_steps=2)
     made = artifact.load(training.train(blind, seed=1, origin="a", recipe=tiny).data)
-    assert made.model.trust[1] == made.model.lift[1] == 0.0
+    assert made.model.trust[1] == made.model.near[1] == made.model.lift[1] == 0.0
     assert np.isposinf(made.model.calibration.quantile[1])
     one = made.judge(profiles(1), profiles(1, 1), np.array([0.5]), (CARD,))
     assert (
