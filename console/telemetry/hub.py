@@ -259,8 +259,11 @@ class Hub:
     # --- the map ----------------------------------------------------------------------------
 
     def look_for(self, gpu_ids: Collection[int]) -> None:
-        """Read the inventory soon when one of these, which a hello told, is not on the map yet."""
-        if (self.grid.facts.rows(list(gpu_ids)) < 0).any():
+        """Read the inventory soon when one of these, which a hello told, is not on the map yet, or
+        is there without an agent or as lost."""
+        facts, rows = self.grid.facts, self.grid.facts.rows(list(gpu_ids))
+        here = rows[rows >= 0]
+        if len(here) < len(rows) or not facts.agent[here].all() or facts.lost[here].any():
             self.want_layout()
 
     def want_layout(self) -> None:

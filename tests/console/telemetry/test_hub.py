@@ -98,6 +98,22 @@ async def test_new_gpus_appear_and_keep_the_values_of_the_old(hub):
     assert len(hub.audience.cells) == 3
 
 
+@pytest.mark.parametrize(
+    ("told", "shown_as", "wanted"),
+    [
+        ([11, 12], {}, False), ([11, 99], {}, True), ([11, 12], {"agent": False}, True),
+        ([11, 12], {"lost": True}, True), ([], {"lost": True}, False),
+    ],
+)  # fmt: skip
+def test_a_hello_of_what_is_shown_otherwise_has_the_inventory_read(told, shown_as, wanted):
+    fresh = Hub()
+    fresh.grid = grid({}, {})
+    for name, value in shown_as.items():
+        getattr(fresh.grid.facts, name)[:] = value
+    fresh.look_for(told)
+    assert fresh._layout_wanted.is_set() == wanted
+
+
 async def test_a_mode_that_changed_is_shown_without_a_new_layout(hub):
     await in_database(cast.node)()
     hub.start()
