@@ -26,7 +26,7 @@ RANGES: Final[Mapping[str, tuple[int, str]]] = {
 }
 USUAL: Final = "1h"
 # What is younger than its range gets the axis to itself, but for the first minutes.
-LEAST_S: Final = 5 * MINUTE_S
+LEAST_S: Final = 2 * MINUTE_S
 # Lines of the table: a chart's points would be hundreds.
 LINES: Final = 48
 MOST_CLOCK_MARKS: Final = 8
@@ -84,12 +84,13 @@ class Line:
 @dataclass(frozen=True)
 class Span:
     """From when to when the charts are, in Unix seconds. `young`: all of what is kept began within
-    the range, so that there is nothing before."""
+    the range, so that there is nothing before; `began`: when, once that is known."""
 
     key: str
     start: float
     end: float
     young: bool
+    began: float | None = None
 
     @property
     def word(self) -> str:
@@ -118,7 +119,7 @@ def trimmed(span: Span, chart: Chart) -> Span:
     first = next((at for at, some in zip(chart.times, chart.samples, strict=True) if some), None)
     if not span.young or first is None:
         return span
-    return replace(span, start=max(span.start, min(first, span.end - LEAST_S)))
+    return replace(span, start=max(span.start, min(first, span.end - LEAST_S)), began=first)
 
 
 def cards(

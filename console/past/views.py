@@ -56,7 +56,7 @@ def past(request: SreRequest, kind: str, owner: int) -> HttpResponse:
         "kind": kind,
         "owner": owner,
         "span": span,
-        "began": _moments(span)[0] if span.young and chart.gpus else None,
+        "began": None if span.began is None else datetime.fromtimestamp(span.began, UTC),
         "ranges": [
             (value, word, f"{subject.page}?past={value}")
             for value, (_, word) in cards.RANGES.items()
