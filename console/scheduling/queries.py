@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from console.accounts import access
@@ -61,6 +61,23 @@ def gain(round: Round) -> float | None:
     if round.objective is None or round.previous_objective is None:
         return None
     return round.objective - round.previous_objective
+
+
+def beside_the_last(rounds: QuerySet[Round]) -> QuerySet[Round]:
+    """Each with `before_gpus`, the predicted throughput of the round of its kind before it."""
+    before = Round.objects.filter(
+        kind=OuterRef("kind"), state=Round.State.DONE, started_at__lt=OuterRef("started_at")
+    ).order_by("-started_at")
+    return rounds.annotate(before_gpus=Subquery(before.values("predicted_gpus")[:1]))
+
+
+def more_gpus(round: Round) -> float | None:
+    """Predicted throughput against the round before, of one that is `beside_the_last`, in GPUs;
+    None for the first, and for one that decided nothing."""
+    before: float | None = round.before_gpus  # type: ignore[attr-defined]
+    if before is None or round.predicted_gpus is None:
+        return None
+    return round.predicted_gpus - before
 
 
 def gap(round: Round) -> float | None:
@@ -147,13 +164,7 @@ class RoundPage:
 
     @cached_property
     def more_gpus(self) -> float | None:
-        """Predicted throughput against the round of its kind before it, in GPUs; None for the
-        first, and for one that decided nothing."""
-        done = Round.objects.filter(kind=self.round.kind, state=Round.State.DONE)
-        before = done.filter(started_at__lt=self.round.started_at).order_by("-started_at").first()
-        if before is None or before.predicted_gpus is None or self.round.predicted_gpus is None:
-            return None
-        return self.round.predicted_gpus - before.predicted_gpus
+        return more_gpus(beside_the_last(Round.objects.all()).get(pk=self.round.pk))
 
     took_s = property(lambda self: took_s(self.round))
     gain = property(lambda self: gain(self.round))

@@ -41,8 +41,8 @@ class RoundTable(Table):
     predicted_gpus = tables.Column(
         verbose_name="Predicted, GPUs", attrs=WIDE_NUMBER, empty_values=()
     )
-    gain = tables.Column(
-        verbose_name="Gain in worth", accessor="pk", attrs=WIDE_NUMBER, orderable=False
+    more = tables.Column(
+        verbose_name="Against the last", accessor="pk", attrs=WIDE_NUMBER, orderable=False
     )
     took = tables.Column(accessor="pk", attrs=WIDE_NUMBER, orderable=False)
 
@@ -71,9 +71,9 @@ class RoundTable(Table):
             return "" if record.state in _UNTOLD else NO_DATA
         return figures.quantity(value, "", 1)
 
-    def render_gain(self, record: Round) -> str:
-        gain = queries.gain(record)
-        return "" if gain is None else figures.signed(gain)
+    def render_more(self, record: Round) -> str:
+        more = queries.more_gpus(record)
+        return "" if more is None else figures.signed(more)
 
     def render_took(self, record: Round) -> str:
         seconds = queries.took_s(record)

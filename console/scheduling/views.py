@@ -45,7 +45,7 @@ def rounds(request: SreRequest) -> HttpResponse:
     kind = request.GET.get("kind", "")
     last = found.qs.filter(state=Round.State.DONE).order_by("-started_at").first()
     context = {
-        "table": RoundTable(request, found.qs),
+        "table": RoundTable(request, queries.beside_the_last(found.qs)),
         "kind": kind if kind in Round.Kind.values else "",
         "kinds": KINDS,
         "state": request.GET.get("state", ""),
