@@ -18,7 +18,7 @@ export class Heat {
     this.placed = arrange([], 0, 1, 1);
     this.picker = new Picker(this.placed);
     this.stopTheme = onTheme(() => this.rows && this.show({}));
-    this.resized = new ResizeObserver(() => this.rows && this.canvas.clientWidth !== this.width && this.show({}));
+    this.resized = new ResizeObserver(() => this.rows && this.isResized && this.show({}));
     this.resized.observe(canvas);
     this.painting = painterOf(canvas, this.names, (counts) => { this.counts = counts; options.onCounts?.(counts); });
   }
@@ -50,6 +50,11 @@ export class Heat {
     const groupOf = new Int32Array(rows.count).fill(-1);
     groups.forEach((one, g) => { for (const row of one.rows) groupOf[row] = g; });
     return { placed, groupOf, imported, fill, range, k: inks(), width, height, ratio: devicePixelRatio || 1, labels, font, compact };
+  }
+
+  get isResized() {
+    const { canvas, width, height, options } = this;
+    return canvas.clientWidth !== width || (!options.hug && canvas.clientHeight !== height);
   }
 
   resize(height) {
