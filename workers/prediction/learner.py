@@ -1,9 +1,9 @@
-"""Fit a model to a table of pairs. The one module that computes with PyTorch.
+"""Fit a model to a table of pairs. PyTorch computes here, and climbs in `likelihood.py`.
 
-Several networks are trained side by side in one tensor, the full batch at each step. Some of them
-see everything: their mean is the prediction. Two of each fold do not see that fold: the error of
-their mean there is an honest one. It calibrates the intervals and weighs the parts of the model
-against each other: one that does not help on what was left out is trusted less, down to not at all.
+Three models are fitted, each to all pairs and once more without each fold: the errors on what was
+left out are honest ones. They calibrate the intervals and say how much of each model is used, down
+to not at all. The networks are trained side by side in one tensor, the full batch at each step;
+several of them together are one model.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BLENDS: Final[tuple[Parts, ...]] = tuple(
     if lift + trust + near <= 1.0
 )
 # So many standard errors, over the folds, of what networks and kernel must gain to be trusted.
-SURE: Final = 3.0
+SURE: Final = 2.0
 # Beyond so many of its standard deviations an error pulls no harder.
 BEND: Final = 0.5
 
@@ -116,15 +116,9 @@ def fit(table: Table, seed: int, recipe: Recipe = RECIPE, told: Told = lambda pa
     kernels = [
         _kernel(table, z, points, aim, one, recipe) for aim, one in zip(aims, sees, strict=True)
     ]
-    said = [
-        (
-            one(table.x) - one.intercept,
-            unit * networks.mean(z),
-            like(z, z[points], table.sides.rows),
-        )
-        for one, networks, like in zip(bilinears, ensembles, kernels, strict=True)
-    ]
-    away = _Away.of(hidden, aims[1:], said[1:])
+    models = list(zip(bilinears, ensembles, kernels, strict=True))
+    said = [_said(table, z, z[points], unit, *one) for one in models[1:]]
+    away = _Away.of(hidden, aims[1:], said)
     parts = away.parts()
     calibration = calibrate(
         table.x,
@@ -136,8 +130,7 @@ def fit(table: Table, seed: int, recipe: Recipe = RECIPE, told: Told = lambda pa
         _reach(z, points, hidden),
     )
     lift, trust, near = parts
-    whole = bilinears[0], ensembles[0], kernels[0]
-    return Model(centre, gain, *whole, unit, lift, trust, near, calibration)
+    return Model(centre, gain, *models[0], unit, lift, trust, near, calibration)
 
 
 def _bilinear(table: Table, rest: Floats, seen: Mask) -> Bilinear:
@@ -171,6 +164,20 @@ def _kernel(
         pull = kernel.fit(like, sides.rows, z[known], z[points], y[known], weight)
         found.append((like.heights, like.rates, pull))
     return Kernel(*(np.stack(one) for one in zip(*found, strict=True)))
+
+
+def _said(
+    table: Table,
+    z: Floats,
+    points: Floats,
+    unit: Floats,
+    bilinear: Bilinear,
+    networks: Ensemble,
+    kernel: Kernel,
+) -> tuple[Floats, Floats, Floats]:
+    """What each model makes of each pair, from its mean: [n, outputs]."""
+    alone = bilinear(table.x) - bilinear.intercept
+    return alone, unit * networks.mean(z), kernel(z, points, table.sides.rows)
 
 
 def folds_of(labels: Sequence[tuple[str, ...]], folds: int, seed: int) -> Mask:

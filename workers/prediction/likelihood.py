@@ -6,12 +6,12 @@ Features of one group share one rate, as the columns do that say which of severa
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from workers.prediction.bilinear import Sides
-from workers.prediction.kernel import Likeness
+from workers.prediction.kernel import TERMS, Likeness
 from workers.prediction.profiles import Floats, Ints
 
 # Our choices, as is all below.
@@ -21,6 +21,8 @@ HEIGHT: Final = 0.0
 RATE: Final = -1.0
 NOISE: Final = -3.0
 HOLD: Final = 0.02
+# Beyond which they count no more: a line search may step far.
+FARTHEST: Final = 8.0
 LEAST_NOISE: Final = 1e-5
 # Of a group, the mean square between two pairs is taken to be at least this.
 LEAST_SPREAD: Final = 0.02
@@ -30,32 +32,47 @@ def likeness(torch: Any, z: Floats, y: Floats, sides: Sides) -> Likeness:
     """As `y` [n] of `z` [n, features] tells."""
     unit = float(np.sqrt((y**2).mean())) if len(y) else 0.0
     if unit <= 0.0:
-        return Likeness(np.ones(3), np.zeros(z.shape[1]), 1.0)
-    names, group = np.unique(sides.group, return_inverse=True)
-    squares, scale = _squares(z, group, len(names))
-    of_row = np.bincount(group[: sides.rows], minlength=len(names)) > 0
-    logs = _climb(torch, _Likelihood(squares[of_row], squares[~of_row], y / unit))
+        return Likeness(np.ones(TERMS), np.zeros(z.shape[1]), 1.0)
+    rows, group = sides
+    row, column = _Far.of(z[:, :rows], group[:rows]), _Far.of(z[:, rows:], group[rows:])
+    logs = _climb(torch, _Likelihood(row.squares, column.squares, y / unit))
     heights, rates, noise = _parts(logs)
-    spread = np.empty(len(names))
-    spread[of_row], spread[~of_row] = np.split(rates, [int(of_row.sum())])
-    return Likeness(heights, (spread / scale)[group], noise)
+    split = len(row.squares)
+    each = [row.rates(rates[:split]), column.rates(rates[split:])]
+    return Likeness(heights, np.concatenate(each), noise)
 
 
-def _squares(z: Floats, group: Ints, groups: int) -> tuple[Floats, Floats]:
-    """The squared distances in each group, [groups, n·n], over their mean, [groups]."""
-    found = []
-    for one in range(groups):
-        part = z[:, group == one]
-        square = (part**2).sum(1)
-        found.append(np.maximum(square[:, np.newaxis] + square - 2.0 * part @ part.T, 0.0).ravel())
-    squares = np.stack(found)
-    scale = np.maximum(squares.mean(axis=1), LEAST_SPREAD)
-    return squares / scale[:, np.newaxis], scale
+class _Far(NamedTuple):
+    """How far pairs are from one another in each group of features of one side: `squares` [groups,
+    n·n], over their mean, `scale` [groups]; `which` [features] is the group of each."""
+
+    squares: Floats
+    scale: Floats
+    which: Ints
+
+    @classmethod
+    def of(cls, z: Floats, group: Ints) -> _Far:
+        names, which = np.unique(group, return_inverse=True)
+        squares = np.stack([_square(z[:, group == one]) for one in names])
+        scale = np.maximum(squares.mean(axis=1), LEAST_SPREAD)
+        return cls(squares / scale[:, np.newaxis], scale, which)
+
+    def rates(self, of_group: Floats) -> Floats:
+        """Of each feature, for the squares as they are."""
+        rates: Floats = (of_group / self.scale)[self.which]
+        return rates
+
+
+def _square(z: Floats) -> Floats:
+    own = (z**2).sum(axis=1)
+    square: Floats = np.maximum(own[:, np.newaxis] + own - 2.0 * z @ z.T, 0.0)
+    return square.ravel()
 
 
 def _parts(logs: Floats) -> tuple[Floats, Floats, float]:
-    """Heights [3], rates [groups] and noise."""
-    heights, rates, noise = np.split(np.exp(logs), [3, len(logs) - 1])
+    """Heights [terms], rates [groups] and noise."""
+    within = np.exp(np.clip(logs, -FARTHEST, FARTHEST))
+    heights, rates, noise = np.split(within, [TERMS, len(logs) - 1])
     return heights, rates, float(noise[0]) + LEAST_NOISE
 
 
@@ -81,7 +98,7 @@ class _Likelihood:
     def __init__(self, row: Floats, column: Floats, y: Floats) -> None:
         self.row, self.column, self.y = row, column, y
         groups = len(row) + len(column)
-        self.begin = np.array([HEIGHT] * 3 + [RATE] * groups + [NOISE])
+        self.begin = np.array([HEIGHT] * TERMS + [RATE] * groups + [NOISE])
 
     def __call__(self, logs: Floats) -> tuple[float, Floats]:
         n, (heights, rates, noise) = len(self.y), _parts(logs)
