@@ -101,7 +101,7 @@ class DecisionTable(Table):
     sm_share_percent = tables.Column(verbose_name="SM share", attrs=WIDE_NUMBER)
     predicted_throughput = tables.Column(verbose_name="Speed, 90 %", attrs=WIDE_NUMBER)
     predicted_online_slowdown = tables.Column(verbose_name="Online, 90 %", attrs=WIDE_NUMBER)
-    price = tables.Column(verbose_name="Price, GPUs", attrs=WIDE_NUMBER)
+    price = tables.Column(verbose_name="Price, in worth", attrs=WIDE_NUMBER)
     code = tables.Column(verbose_name="Reason", attrs=WIDE)
     why = tables.Column(verbose_name="Why", orderable=False, attrs=SENTENCE)
 
@@ -128,7 +128,7 @@ class DecisionTable(Table):
 
     def render_price(self, record: Decision) -> SafeString:
         price = queries.price(record)
-        text = figures.quantity(price.gpus if price else None, "", 2)
+        text = figures.quantity(price.worth if price else None, "", 2)
         if price is None or not price.restarts:
             return format_html("{}", text)
         return format_html('{}<br><span class="qq xs">and a restart</span>', text)

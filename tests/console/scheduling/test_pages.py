@@ -116,12 +116,12 @@ def test_a_kept_gpu_is_worth_its_pair_and_no_restart(reader, decided):
 
 
 @pytest.mark.parametrize(
-    ("price", "worth", "gpus", "restarts"),
+    ("price", "worth", "told", "restarts"),
     [(0.4, 0.8, 0.4, False), (17.0, 0.8, 0.8, True), (0.4, None, 0.4, False)],
 )
-def test_a_price_beyond_its_pair_is_a_restart(price, worth, gpus, restarts):
+def test_a_price_beyond_its_pair_is_a_restart(price, worth, told, restarts):
     found = prices.of_kept(price, worth)
-    assert (found.gpus, found.restarts) == (gpus, restarts)
+    assert (found.worth, found.restarts) == (told, restarts)
     assert ("start again" in found.sentence) is restarts
 
 
