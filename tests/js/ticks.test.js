@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { axisWord, exactTime, extent, freeRow, keepWindow, timeTicks, timeWord, valueTicks, withGaps } from "../../static/js/charts/ticks.js";
+import { axisWord, exactTime, extent, freeRow, keepWindow, lonePoints, timeTicks, timeWord, valueTicks, withGaps } from "../../static/js/charts/ticks.js";
 
 const NOON = Date.UTC(2026, 8, 1, 12) / 1000;
 
@@ -50,4 +50,11 @@ test("a window forgets what is older", () => {
 test("words of marks that stand close go to another row, or are left out", () => {
   const rows = [[], []];
   assert.deepEqual([[10, 60], [50, 90], [55, 95], [70, 120]].map((span) => freeRow(rows, ...span)), [0, 1, -1, 0]);
+});
+
+test("a value between gaps is a point of its own, one of a line is not", () => {
+  assert.deepEqual(lonePoints([null, 5, null, 1, 2, null, 0]), [1, 6]);
+  assert.deepEqual(lonePoints([7]), [0]);
+  assert.equal(lonePoints([1, 2, 3]), null);
+  assert.equal(lonePoints([]), null);
 });

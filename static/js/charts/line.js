@@ -18,7 +18,7 @@
 import uPlot from "uplot";
 import { quantity } from "../figures.js";
 import { colour, el, onTheme } from "../kit.js";
-import { axisWord, exactTime, extent, freeRow, keepWindow, timeTicks, timeWord, valueTicks, withGaps } from "./ticks.js";
+import { axisWord, exactTime, extent, freeRow, keepWindow, lonePoints, timeTicks, timeWord, valueTicks, withGaps } from "./ticks.js";
 
 const FONT = '"Inter Variable", Inter, sans-serif';
 const LOOKS = {
@@ -29,6 +29,7 @@ const LOOKS = {
   outcome: { stroke: "--ch-main", width: 1.6, dash: [5, 4] },
   faint: { stroke: "--ch-grid", width: 1 },
 };
+const LONE_S = 30; // on both sides of the only sample there is
 const INKS = { slo: "--ch-main", limit: "--ch-limit", warn: "--ch-warn", mark: "--ch-mark", ghost: "--mf-ink-3" };
 
 /** Starts a chart on an element that says where its data is: data-source, [data-poll] in seconds. */
@@ -96,7 +97,7 @@ function draw(element, state, tip, empty) {
     width: element.clientWidth, height: element.clientHeight, padding: [8, 8, options.time_axis === false ? 6 : 0, 0],
     legend: { show: false }, cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "Etc/UTC"),
-    scales: { x: { time: true, range: (_u, low, high) => spanOf(state.options, low, high) }, y: { range: () => axisRange(state.options) } },
+    scales: { x: { time: true, range: () => spanOf(state.options) }, y: { range: () => axisRange(state.options) } },
     axes: [
       { ...common, show: options.time_axis !== false, size: 22, gap: 4, grid: { show: false }, splits: wholeTicks, values: (u, all) => all.map((t) => timeWord(t, u.scales.x.max - u.scales.x.min, all[1] - all[0])) },
       { ...common, size: () => axisWidth(state.options), gap: 6, grid: { stroke: colour("--ch-grid"), width: 1 }, splits: () => axisTicks(state.options), values: (_u, all) => all.map((value) => axisWord(value, state.options.unit)) },
@@ -108,10 +109,11 @@ function draw(element, state, tip, empty) {
 }
 
 /** The window that is shown: as the options say, so that live points do not stretch it; what is young begins with a quarter of it. */
-function spanOf({ window_s: windowS, from, to }, low, high) {
-  const end = to ?? high;
+function spanOf({ x, window_s: windowS, from, to }) {
+  const low = x[0], high = x.at(-1), end = to ?? high;
   if (from != null) return [from, end];
-  return windowS ? [Math.max(end - windowS, Math.min(low, end - windowS / 4)), end] : [low, high === low ? low + 1 : high];
+  if (windowS) return [Math.max(end - windowS, Math.min(low, end - windowS / 4)), end];
+  return high > low ? [low, high] : [low - LONE_S, low + LONE_S];
 }
 
 /** Ticks whose words fit: one at the very end would be cut off. */
@@ -140,7 +142,8 @@ function axisWidth(options) {
 
 function seriesOf({ look = "main", fill }) {
   const { stroke, width, dash } = LOOKS[look];
-  return { stroke: colour(stroke), width, dash, fill: fill ? colour("--ch-area") : undefined, points: { show: false }, spanGaps: false };
+  const points = { show: false, filter: (u, column) => lonePoints(u.data[column]), size: 2 * width + 2, width: 0, fill: colour(stroke) };
+  return { stroke: colour(stroke), width, dash, fill: fill ? colour("--ch-area") : undefined, points, spanGaps: false };
 }
 
 // ---- what lies under and over the lines ----
@@ -161,21 +164,25 @@ function under(u, { shaded = [], now }) {
 function over(u, { thresholds = [], marks = [] }) {
   const c = u.ctx, { left, top, width, height } = u.bbox, d = devicePixelRatio;
   c.save();
+  const rows = [[], [], []]; // plates that are drawn, by row: one that finds no room is left out, its line stays
+  const middle = (row) => top + (7 + 15 * row) * d;
   for (const one of thresholds) {
     const y = Math.round(u.valToPos(one.at, "y", true)), ink = INKS[one.look ?? "limit"];
     if (y < top - 1 || y > top + height + 1) continue;
     const [a, b] = [one.from, one.to].map((t, i) => (t == null ? left + i * width : clamp(u.valToPos(t, "x", true), left, left + width)));
     line(c, a, y, b, y, ink, 1.25, [5, 3]);
-    if (one.label) plate(c, one.label, one.side === "left" ? left + 4 * d : left + width - 4 * d, y < top + 16 * d ? y + 9 * d : y - 8 * d, ink, one.side === "left" ? "left" : "right");
+    if (!one.label) continue;
+    const isLeft = one.side === "left", at = isLeft ? left + 4 * d : left + width - 4 * d, beside = y < top + 16 * d ? y + 9 * d : y - 8 * d;
+    plate(c, one.label, at, beside, ink, isLeft ? "left" : "right");
+    rows.forEach((taken, row) => { if (Math.abs(beside - middle(row)) < 14 * d) taken.push(reach(c, one.label, at, !isLeft)); });
   }
-  const rows = [[], []]; // plates that are drawn, by row: one that finds no room is left out, its line stays
   for (const mark of marks) {
     const x = Math.round(u.valToPos(mark.at, "x", true)), ink = INKS[mark.look ?? "mark"];
     if (x < left || x > left + width) continue;
     vertical(c, x, top, height, ink, 1.5);
     const leftward = mark.side === "left" || x > left + width * 0.72 || reach(c, mark.label ?? "", x + 5 * d)[1] > left + width;
     const at = x + (leftward ? -5 : 5) * d, row = mark.label ? freeRow(rows, ...reach(c, mark.label, at, leftward)) : -1;
-    if (row >= 0) plate(c, mark.label, at, top + (7 + 15 * row) * d, ink, leftward ? "right" : "left");
+    if (row >= 0) plate(c, mark.label, at, middle(row), ink, leftward ? "right" : "left");
   }
   c.restore();
 }

@@ -67,6 +67,13 @@ export function withGaps(x, columns, gapS) {
   return out;
 }
 
+/** Where a value stands alone, so that no line shows it: the indexes, null without any. */
+export function lonePoints(column) {
+  const alone = [];
+  for (let i = 0; i < column.length; i += 1) if (column[i] != null && column[i - 1] == null && column[i + 1] == null) alone.push(i);
+  return alone.length ? alone : null;
+}
+
 /** Drops what is older than `windowS` before the newest time; arrays are cut in place. */
 export function keepWindow(x, columns, windowS) {
   const oldest = x.at(-1) - windowS, cut = x.findIndex((t) => t >= oldest);
