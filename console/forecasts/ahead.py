@@ -75,8 +75,14 @@ class Ahead:
         return AHEAD * self.width_s
 
     @property
+    def before(self) -> int:
+        """The bins that are drawn: from the first that is known on, as many as ahead at least."""
+        unknown = next((at for at, bin in enumerate(self.bins) if bin.percent is not None), 0)
+        return min(len(self.bins), max(AHEAD, len(self.bins) - unknown))
+
+    @property
     def before_s(self) -> float:
-        return BEFORE * self.width_s
+        return self.before * self.width_s
 
     @property
     def rests_on(self) -> str:
@@ -135,7 +141,7 @@ def chart(ahead: Ahead) -> dict[str, Any]:
         "unit": "%",
         "digits": 0,
         "range": [0, 100],
-        "from": times[0],
+        "from": times[-ahead.before],
         "to": now + ahead.span_s,
         "now": now,
         "shaded": [{"from": now, "to": None, "label": "forecast"}] if steps else [],
