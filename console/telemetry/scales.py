@@ -174,5 +174,5 @@ def _limit_text(
     if signal is Signal.ONLINE_P99 and slo is None:
         return "no SLO here"
     if threshold is not None and whole is None:
-        return f"evict at {threshold.upper:g} %"
+        return f"evict at {threshold.upper:g}{figures.NBSP}%"
     return ""

@@ -122,8 +122,11 @@ class ServiceTable(Table):
     def render_qps(self, value: float) -> str:
         return figures.quantity(value, "/s")
 
-    def render_p99_ms(self, value: float) -> str:
-        return figures.quantity(value, "ms")
+    def render_p99_ms(self, value: float, record: ServiceRow) -> str:
+        """So finely that it does not read as its SLO when it is over it."""
+        slo = record.service.slo_p99_ms
+        close = slo is not None and value > slo and round(value) == round(slo)
+        return figures.quantity(value, "ms", 1 if close else 0)
 
     def render_slo(self, value: float) -> str:
         return figures.quantity(value, "ms")

@@ -49,7 +49,7 @@ def test_a_clock_is_worse_when_it_is_lower_and_says_nothing_when_idle():
     ("signal", "card", "text"),
     [
         (Signal.ONLINE_P99, Card(None, None, None, None), "no SLO here"),
-        (Signal.POWER, Card(None, None, None, None), "evict at 98 %"),
+        (Signal.POWER, Card(None, None, None, None), "evict at 98\u00a0%"),
         (Signal.GPU_UTIL, CARD, "not in the policy"),
     ],
 )
