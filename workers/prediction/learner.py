@@ -266,8 +266,8 @@ class _Away:
 
     def error(self, parts: Floats) -> Floats:
         """[n, outputs]: what the error of the whole would have been, which learns from all: errors
-        are taken to fall with the root of the pairs seen."""
-        return self._error(parts) * math.sqrt(1.0 - self.hidden.mean())
+        are taken to fall with the root of what was seen, a fold less."""
+        return self._error(parts) * math.sqrt(1.0 - 1.0 / len(self.hidden))
 
     def _error(self, parts: Floats) -> Floats:
         error: Floats = np.abs(self.rest - (parts[:, np.newaxis] * self.said).sum(axis=0))
