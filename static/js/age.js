@@ -39,7 +39,8 @@ function drawAge({ tone, stale, lead, text }, ageS) {
   put(box.querySelector("[data-age-text]"), text);
   if (bar.hidden === stale) bar.hidden = !stale; // its role="alert" is read out once, when it appears
   if (stale) put(bar.querySelector("[data-stale-age]"), ageS == null ? "has sent nothing yet" : `stopped ${ageWord(ageS)}`);
-  guardDecisions(stale, ageS);
+  if (stale || isGuarded) guardDecisions(stale, ageS);
+  isGuarded = stale;
 }
 
 /** Into the one text of a node; one that is the same is not written again: it would be laid out again. */
@@ -48,6 +49,8 @@ function put(node, text) {
   if (firstChild?.nodeType !== Node.TEXT_NODE || node.childNodes.length > 1) node.textContent = text;
   else if (firstChild.data !== text) firstChild.data = text;
 }
+
+let isGuarded = false; // some decisions may be closed
 
 /** Closes the decisions marked data-needs-fresh while the data is old, and says why; opens them again after. */
 function guardDecisions(stale, ageS) {

@@ -55,7 +55,7 @@ export function age(seconds) {
 const FORMATS = Array.from({ length: 4 }, (_, digits) => new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 
 /** "20,000" */
-export const whole = (count) => FORMATS[0].format(count);
+export const whole = (count) => (count < 1000 ? String(count) : FORMATS[0].format(count));
 
 function fixed(value, digits) {
   const text = FORMATS[digits].format(value);

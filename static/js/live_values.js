@@ -4,13 +4,14 @@ import { NO_DATA, age, countdown, quantity, signed, size } from "./figures.js";
 const FORMATS = { number: quantity, signed: (value, unit, digits) => signed(value, unit, digits), size: (value, _unit, digits) => size(value, digits) };
 
 export function start() {
-  setInterval(tick, 1000);
+  document.addEventListener("mf:live", tick);
   document.addEventListener("mf:summary", ({ detail }) => show(detail));
 }
 
 function tick() {
   const now = Date.now();
-  for (const time of document.querySelectorAll("time[data-ago], time[data-until]")) {
+  for (const time of document.getElementsByTagName("time")) { // which the browser keeps at hand
+    if (!time.matches("[data-ago], [data-until]")) continue;
     const past = (now - Date.parse(time.dateTime)) / 1000;
     put(time, time.hasAttribute("data-ago") ? age(past) : countdown(-past));
   }

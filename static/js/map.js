@@ -3,7 +3,7 @@ import { brushOf, brushText } from "./heatmap/brush.js";
 import { Card } from "./heatmap/card.js";
 import { FILLS } from "./heatmap/colour.js";
 import { Heat } from "./heatmap/draw.js";
-import { NodeNames, group, haystack, matches } from "./heatmap/layout.js";
+import { NodeNames, find, group } from "./heatmap/layout.js";
 import { Legend } from "./heatmap/legend.js";
 import { Pointing } from "./heatmap/pointing.js";
 import { Table } from "./heatmap/table.js";
@@ -51,12 +51,12 @@ class MapPage {
     this.rebuild();
   }
 
-  onCells({ layout, detail, changed }) {
+  onCells({ layout, detail, delta }) {
     if (layout || !this.seen) return this.rebuild();
     if (detail !== this.detail) return;
     const { watch: seen } = store[detail];
     if (seen !== this.watched) { this.watched = seen; this.onWatched(); }
-    this.refresh(changed);
+    this.refresh(delta);
   }
 
   /** What was asked for has come: orders that follow it can be made. */
@@ -210,10 +210,7 @@ class MapPage {
     this.seen = true;
     this.regroupedAt = performance.now();
     this.level ??= this.usualLevel();
-    const all = [...Array(layout.count).keys()];
-    this.rows = this.query ? all.filter((row) => matches(haystack(layout, row, GPU_LOOKS[store.state(row)].word), this.query)) : all;
-    this.empty.hidden = this.rows.length > 0;
-    this.empty.querySelector("[data-part=why]").textContent = layout.count ? `No GPU matches “${this.query}”.` : "No node has joined yet.";
+    this.rows = this.found();
     if (this.view === "map") this.showMap();
     else this.table.show(this.rows, this.fillName);
     this.watch();
@@ -221,6 +218,21 @@ class MapPage {
     this.count();
     this.recall();
   }
+
+  /** States have changed: other rows may pass the filter, or belong to other groups. */
+  regroup() {
+    this.regroupedAt = performance.now();
+    const before = this.rows;
+    this.rows = this.found();
+    const isSame = this.rows.length === before.length && this.rows.every((row, i) => row === before[i]);
+    if (this.view === "map") this.showMap();
+    else if (!isSame) this.table.show(this.rows);
+    if (isSame) return;
+    this.watch();
+    this.count();
+  }
+
+  found() { return find(store.layout, this.query, (row) => GPU_LOOKS[store.state(row)].word); }
 
   showMap() {
     const { layout } = store, { by, fill, range } = this;
@@ -246,11 +258,11 @@ class MapPage {
   }
 
   /** Values changed. Groups by state and filters by state follow every few seconds: cells must not jump while one looks. */
-  refresh(changed) {
-    const follows = this.by === "state" || this.query;
-    if (follows && performance.now() - this.regroupedAt > REGROUP_MS && this.card.row === null) return this.rebuild();
-    if (this.view === "map") this.heat.update();
-    else this.table.update(changed);
+  refresh(delta) {
+    const follows = this.query || (this.by === "state" && this.view === "map");
+    if (follows && performance.now() - this.regroupedAt > REGROUP_MS && this.card.row === null) return this.regroup();
+    if (this.view === "map") this.heat.update(delta);
+    else this.table.update();
     this.card.refresh();
   }
 
@@ -261,6 +273,8 @@ class MapPage {
   }
 
   count() {
+    this.empty.hidden = this.rows.length > 0;
+    this.empty.querySelector("[data-part=why]").textContent = store.layout.count ? `No GPU matches “${this.query}”.` : "No node has joined yet.";
     const nodes = new Set(this.rows.map((row) => store.layout.nodeOf[row])), pools = new Set([...nodes].map((node) => store.layout.document.nodes.pool[node]));
     const many = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`, lead = document.createElement("b");
     lead.textContent = this.rows.length.toLocaleString("en");

@@ -1,8 +1,8 @@
 // The one connection of a tab to the live feed. Keeps the store, and tells the page on document:
-//   mf:live     {age_s, connected}       about every second, whether something came or not
+//   mf:live     {age_s, connected}       about every second, whether something came or not: what else is due each second goes by it
 //   mf:summary  the fleet in numbers     once a second
 //   mf:event    {op, …}                  somebody changed something
-//   mf:cells    {store, detail, changed, layout} rows of the GPUs or nodes that changed; layout: the store now holds another fleet
+//   mf:cells    {store, detail, delta, layout} values of GPUs or nodes changed, by a delta of these bytes (null: by more); layout: the store now holds another fleet
 //   mf:feed     {bytes_s, frames_s}      what this tab received a second, over the last ten
 // Frames come only to a tab that says what it draws: watch().
 import { Store, Layout } from "./store.js";
@@ -10,7 +10,7 @@ import { FIELDS, decode } from "./wire.js";
 
 const PATH = "/ws/live/", LAYOUT = "/live/layout.json", SIGN_IN = 4401, MOST_RANGES = 4_096;
 const SNAPSHOT = JSON.stringify({ op: "snapshot" });
-const FIRST_WAIT_MS = 500, LONGEST_WAIT_MS = 10_000, QUIET_MS = 900, SILENCE_MS = 8_000; // QUIET_MS: a summary a second tells the age by itself
+const FIRST_WAIT_MS = 500, LONGEST_WAIT_MS = 10_000, QUIET_MS = 1_250, SILENCE_MS = 8_000; // QUIET_MS: a summary comes every second
 
 export const store = new Store();
 
@@ -19,7 +19,7 @@ export function waitMs(attempt, random = Math.random()) {
   return Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt) * (0.5 + random / 2);
 }
 
-const state = { socket: null, attempt: 0, timer: 0, heardAt: 0, toldAt: 0, ageS: null, wanted: null, waiting: null, number: 0, wish: null };
+const state = { socket: null, attempt: 0, timer: 0, heardAt: 0, beat: 0, ageS: null, wanted: null, waiting: null, number: 0, wish: null };
 
 // What was received in each of the last seconds; `second` is the present one.
 const received = { bytes: new Float64Array(10), frames: new Float64Array(10), second: 0, seconds: 1 };
@@ -54,7 +54,7 @@ export function start() {
   document.addEventListener("visibilitychange", () => !document.hidden && !state.socket && connect(0));
   addEventListener("pagehide", () => state.socket?.close());
   addEventListener("pageshow", (event) => event.persisted && connect(0));
-  setInterval(() => { if (performance.now() - state.toldAt > QUIET_MS) tellAge(); tellReceived(); }, 1000);
+  beat();
   connect(0);
 }
 
@@ -88,16 +88,16 @@ function receive(data) {
   received.bytes[received.second] += data.byteLength ?? data.length;
   if (typeof data !== "string") {
     received.frames[received.second] += 1;
-    return show(decode(data));
+    return show(decode(data), data);
   }
   const { type, ...body } = JSON.parse(data);
-  if (type === "summary") { state.ageS = body.age_s; tellAge(); }
+  if (type === "summary") { state.ageS = body.age_s; beat(); }
   tell(`mf:${type}`, body);
 }
 
-function show(frame) {
+function show(frame, bytes) {
   const outcome = store.apply(frame), { detail } = frame;
-  if (outcome === "ok") return tell("mf:cells", { store, detail, changed: store[detail].takeDirty(), layout: false });
+  if (outcome === "ok") return tell("mf:cells", { store, detail, delta: frame.kind === "delta" ? bytes : null, layout: false });
   if (outcome === "gap") return state.socket.send(SNAPSHOT);
   if (outcome === "old") return;
   if (frame.kind === "snapshot") state.waiting = frame; // until we know what its rows are
@@ -117,15 +117,20 @@ async function fetchLayout(epoch) {
   state.wanted = null;
   if (state.waiting && store.apply(state.waiting) !== "ok") state.socket?.send(SNAPSHOT);
   state.waiting = null;
-  store.gpus.takeDirty();
-  store.nodes.takeDirty();
-  tell("mf:cells", { store, changed: [], layout: true });
+  tell("mf:cells", { store, layout: true });
+}
+
+/** With the summary of each second, by itself where none comes: a timer of its own would wake the page once more. */
+function beat() {
+  clearTimeout(state.beat);
+  state.beat = setTimeout(beat, QUIET_MS);
+  tellAge();
+  tellReceived();
 }
 
 function tellAge() {
   const silentMs = performance.now() - state.heardAt, connected = state.socket?.readyState === WebSocket.OPEN;
   if (connected && silentMs > SILENCE_MS) connect(0); // open in name only
-  state.toldAt = performance.now();
   tell("mf:live", { connected, age_s: state.ageS == null ? null : state.ageS + silentMs / 1000 });
 }
 

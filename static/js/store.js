@@ -1,6 +1,6 @@
-// The live map as columns of bytes: GPUs, and nodes for maps seen from afar. What is known, what is watched, what changed. DOM-free.
+// The live map as columns of bytes: GPUs, and nodes for maps seen from afar. What is known and what is watched. DOM-free.
 import {
-  COUNT, FLAG, FLAGS, LOOK, MISSING, P99, STALE, STATE, STATES, TILE_WIDTH, UNREACHABLE, UNSUPPORTED, WIDTH, each, isValue,
+  COUNT, FLAG, FLAGS, LOOK, MISSING, P99, STALE, STATE, STATES, TILE_WIDTH, UNREACHABLE, UNSUPPORTED, WIDTH, isValue, write,
 } from "./wire.js";
 
 /** What the document of /live/layout.json says of each row, as columns. */
@@ -43,6 +43,14 @@ export class Layout {
 
 const STEP = { [P99]: 1 };
 
+/** The rows of `count` of which `holds` is true, in order. */
+export function rowsWhere(count, holds) {
+  const rows = new Int32Array(count);
+  let found = 0;
+  for (let row = 0; row < count; row += 1) if (holds(row)) { rows[found] = row; found += 1; }
+  return rows.slice(0, found);
+}
+
 /** Column numbers as bits. */
 export const maskOf = (fields) => [...fields].reduce((mask, field) => mask | (1 << field), 0);
 
@@ -50,6 +58,11 @@ export const maskOf = (fields) => [...fields].reduce((mask, field) => mask | (1 
 export class Cells {
   constructor({ count, columns, watch }) {
     Object.assign(this, { count, columns, watch });
+  }
+
+  /** Takes in the blocks of a frame; those of columns that are not kept, or of a later version, are left out. */
+  take(blocks) {
+    for (const block of blocks) if (this.columns[block.column]) write(block, this.columns[block.column]);
   }
 
   byte(row, column) { return this.columns[column][row]; }
@@ -76,49 +89,17 @@ export class Cells {
   }
 }
 
-/** One kind of row as frames change it, and the rows that changed since they were last taken. */
+/** One kind of row as frames change it. */
 export class Rows extends Cells {
   constructor(count, width) {
     const unheard = (column) => (column === LOOK ? UNREACHABLE : column === STATE || column >= FLAGS ? 0 : MISSING);
     super({ count, columns: Array.from({ length: width }, (_, column) => new Uint8Array(count).fill(unheard(column))), watch: null });
     this.sequence = null; // the second that is shown
-    this.isDirty = new Uint8Array(count);
-    this.dirty = new Int32Array(count);
-    this.dirtyCount = 0;
-  }
-
-  mark(row) {
-    if (this.isDirty[row]) return;
-    this.isDirty[row] = 1;
-    this.dirty[this.dirtyCount] = row;
-    this.dirtyCount += 1;
-  }
-
-  markAll() {
-    for (let row = 0; row < this.count; row += 1) this.mark(row);
-  }
-
-  /** The rows that changed since the last call, as a view that is good until the next frame. */
-  takeDirty() {
-    const taken = this.dirty.subarray(0, this.dirtyCount);
-    for (let i = 0; i < taken.length; i += 1) this.isDirty[taken[i]] = 0;
-    this.dirtyCount = 0;
-    return taken;
-  }
-
-  take({ column, ...block }) {
-    const bytes = this.columns[column];
-    if (!bytes) return; // of a later version
-    each(block, (row, value) => {
-      if (bytes[row] === value) return;
-      bytes[row] = value;
-      this.mark(row);
-    });
+    this.version = 0; // how often they changed
   }
 
   forget() {
     this.columns.forEach((bytes, column) => isValue(column) && bytes.fill(MISSING));
-    this.markAll();
   }
 }
 
@@ -159,8 +140,9 @@ export class Store {
     if (frame.kind !== "snapshot" && (sequence === null || sequence < frame.base)) return "gap";
     if (frame.kind === "delta" && frame.watch !== number) return "gap";
     if (frame.watch !== number || frame.kind === "snapshot") this.turn(rows, frame.watch);
-    for (const block of frame.blocks) rows.take(block);
+    rows.take(frame.blocks);
     rows.sequence = frame.sequence;
+    rows.version += 1;
     this.at = frame.at;
     return "ok";
   }

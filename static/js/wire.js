@@ -53,29 +53,29 @@ function readBlocks(buffer, view, count, rows) {
 
 const broken = (buffer, expected) => new Error(`a broken frame: ${buffer.byteLength} bytes, expected ${expected}`);
 
-/** Calls `put(row, value)` for every value of a block. */
-export function each({ told, named, values }, put) {
-  if (told === ALL) for (let row = 0; row < values.length; row += 1) put(row, values[row]);
-  else if (told === BITMAP) eachOfBitmap(named, values, put);
-  else if (told === GAPS) eachOfGaps(named, values, put);
+/** Writes the values of a block into their rows of `column`. */
+export function write({ told, named, values }, column) {
+  if (told === ALL) for (let row = 0; row < values.length; row += 1) column[row] = values[row];
+  else if (told === BITMAP) writeByBitmap(named, values, column);
+  else if (told === GAPS) writeByGaps(named, values, column);
   else throw new Error("a broken frame: rows told in an unknown way");
 }
 
-function eachOfBitmap(named, values, put) {
+function writeByBitmap(named, values, column) {
   for (let byte = 0, i = 0; byte < named.length; byte += 1) {
     for (let bits = named[byte]; bits; bits &= bits - 1) {
-      put(byte * 8 + 31 - Math.clz32(bits & -bits), values[i]);
+      column[byte * 8 + 31 - Math.clz32(bits & -bits)] = values[i];
       i += 1;
     }
   }
 }
 
-function eachOfGaps(named, values, put) {
+function writeByGaps(named, values, column) {
   let row = -1, at = 0;
   for (let i = 0; i < values.length; i += 1) {
     let gap = 0, shift = 0, byte;
     do { byte = named[at]; at += 1; gap |= (byte & 0x7f) << shift; shift += 7; } while (byte & 0x80);
     row += gap + 1;
-    put(row, values[i]);
+    column[row] = values[i];
   }
 }

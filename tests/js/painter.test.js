@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Canvas, nextFrame } from "./canvas.js";
-import { cell, fleet, rowsOf } from "./fleet.js";
+import { cell, fleet, frame, rowsOf } from "./fleet.js";
 import { FILLS } from "../../static/js/heatmap/colour.js";
 import { arrange, group } from "../../static/js/heatmap/layout.js";
 import { KIND_AT } from "../../static/js/heatmap/tally.js";
@@ -9,6 +9,7 @@ import { Cells } from "../../static/js/store.js";
 import { FLAG, HEADROOM, IDLE, LOOKS, MISSING, OK, SM_ACTIVITY, STALE, STATES, UNREACHABLE, UNSUPPORTED, ZERO } from "../../static/js/wire.js";
 
 const { Painter } = await import("../../static/js/heatmap/painter.js"); // after the canvases it draws on
+const { Remote } = await import("../../static/js/heatmap/thread.js");
 const { STATE_NAMES } = await import("../../static/js/heatmap/sprites.js");
 
 const WHOLE = { zoom: 1, x: 0, y: 0 };
@@ -16,6 +17,13 @@ const inks = (background) => {
   const colours = Object.fromEntries(["ink", "ink2", "ink3", "line", "pending", "hollow", "accent", "empty", "emptyInk"].map((name) => [name, `${name} rgb(9 9 9)`]));
   const each = Object.fromEntries([...STATE_NAMES, "NO_DATA"].map((name) => [name, name]));
   return { theme: "light", surface: background, ...colours, tone: each, fill: each };
+};
+/** Numbers from 0 to 1, the same in each run (mulberry32). */
+const random = (seed) => () => {
+  seed = (seed + 0x6d2b79f5) | 0;
+  let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+  t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+  return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
 };
 const CELLS = [
   cell(OK, { [HEADROOM]: 50 }), cell(OK, { [HEADROOM]: 0 }), cell(OK, { [HEADROOM]: MISSING }), cell(IDLE), cell(STALE, { [HEADROOM]: 50 }), cell(UNREACHABLE),
@@ -25,12 +33,12 @@ const CELLS = [
 /** A painter that shows `rows`, with what it told and how it stands. */
 function painting(rows, { fill = FILLS.headroom, width = 600, camera = WHOLE } = {}) {
   const layout = fleet([["n1", "search", rows.count]]), groups = group(layout, [...layout.rowOf.values()], "pool"), placed = arrange(groups, rows.count, width, 400);
-  const cells = new Canvas(), names = new Canvas(), told = [], painter = new Painter(cells, names, (counts) => told.push([...counts]));
+  const cells = new Canvas(), told = [], painter = new Painter(cells, (counts) => told.push([...counts]));
   const view = { placed, groupOf: new Int32Array(rows.count), imported: null, fill, range: { from: fill.from, to: fill.to }, k: inks("rgb(255 255 255)"), width, height: 400, ratio: 1, labels: 22, font: 12, compact: false };
   painter.show(view, camera, rows);
   nextFrame();
-  const pixel = (row, at = cells.context.picture) => at[(painter.top[row] + 1) * cells.width + painter.left[row] + 1];
-  return { painter, cells, names, told, pixel, look: () => cells.context.picture };
+  const pixel = (row, at = cells.context.picture) => at[(painter.top[row] - painter.y + 1) * cells.width + painter.left[row] - painter.x + 1];
+  return { painter, cells, told, pixel, look: () => cells.context.picture };
 }
 
 test("each look of a cell is a picture of its own: missing, zero, idle, stale, unreachable and unsupported", () => {
@@ -46,6 +54,27 @@ test("what went through a message is painted as the rows themselves", () => {
     assert.deepEqual(there.look(), here.look());
     assert.deepEqual(there.told, here.told);
   }
+});
+
+test("a delta goes to the worker as it came, and all goes where the worker lacks what was before it", () => {
+  const sent = [], worker = { postMessage: (message, moved) => sent.push(structuredClone(message, { transfer: moved })) }, there = new Remote(worker);
+  const rows = rowsOf(...CELLS), { placed } = painting(rows).painter, next = (by = 1) => { rows.version += by; there.cells(rows, new ArrayBuffer(8)); };
+  there.show({ placed, fill: FILLS.headroom }, WHOLE, rows);
+  next();
+  next(2);
+  next();
+  rows.version += 1;
+  there.cells(rows, null);
+  assert.deepEqual(sent.map(([name]) => name), ["show", "delta", "cells", "delta", "cells"]);
+});
+
+test("rows that deltas were written into are painted as the page's own", () => {
+  const rows = rowsOf(...CELLS), there = painting(new Cells(structuredClone(rows.drawn(HEADROOM)))), { blocks } = frame("delta", 2, { 0: cell(OK, { [HEADROOM]: 90, [SM_ACTIVITY]: 7 }), 4: cell(UNREACHABLE) });
+  there.painter.rows.take(blocks);
+  rows.take(blocks);
+  there.painter.cells(there.painter.rows);
+  nextFrame();
+  assert.deepEqual(there.look(), painting(rows).look());
 });
 
 test("a message carries of the values only the one that is drawn", () => {
@@ -111,16 +140,32 @@ test("what moves out of the window is not drawn, and is current once it is back"
   assert.equal(pixel(1), pixel(1, before));
 });
 
+test("a map that was moved step by step is painted as one that begins there", () => {
+  const rows = rowsOf(...Array.from({ length: 96 }, (_, i) => CELLS[i % CELLS.length])), moves = random(5);
+  for (const zoom of [2, 5]) {
+    const { painter, look } = painting(rows, { camera: { zoom, x: 0, y: 0 } });
+    for (let step = 0; step < 40; step += 1) {
+      const camera = { zoom, x: moves() * 900, y: moves() * 900 };
+      if (step % 2) Object.assign(camera, { x: painter.camera.x + moves() * 40 - 20, y: painter.camera.y + moves() * 3 });
+      rows.columns[HEADROOM][step] = 2 + step;
+      painter.cells(rows);
+      painter.look(camera);
+      nextFrame();
+      assert.deepEqual(look(), painting(rows, { camera }).look(), `step ${step} at ${JSON.stringify(camera)}`);
+    }
+  }
+});
+
 test("counts are told, and written over the group that they changed in", () => {
-  const rows = rowsOf(...CELLS), { painter, names, told } = painting(rows);
+  const rows = rowsOf(...CELLS), { painter, told } = painting(rows), { texts } = painter.headers.c;
   assert.equal(told.at(-1)[KIND_AT.STALE], 1);
-  names.context.texts.length = 0;
+  texts.length = 0;
   painter.cells(rows);
   nextFrame();
-  assert.deepEqual(names.context.texts, []);
+  assert.deepEqual(texts, []);
   rows.columns[0][0] = STALE;
   painter.cells(rows);
   nextFrame();
   assert.equal(told.at(-1)[KIND_AT.STALE], 2);
-  assert.ok(names.context.texts.includes("3"), "of no live data");
+  assert.ok(texts.includes("3"), "of no live data");
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { COUNT, FIELDS, FLAG, LOOKS, TILE_WIDTH, decode, each } from "../../static/js/wire.js";
+import { COUNT, FIELDS, FLAG, LOOKS, TILE_WIDTH, decode, write } from "../../static/js/wire.js";
 
 const golden = new URL("../wire/golden/", import.meta.url);
 const described = JSON.parse(readFileSync(new URL("frames.json", golden)));
@@ -10,7 +10,7 @@ const bytes = (name) => new Uint8Array(readFileSync(new URL(`${name}.bin`, golde
 function columns(blocks) {
   return Object.fromEntries(blocks.map((block) => {
     const values = {};
-    each(block, (row, value) => { values[row] = value; });
+    write(block, values);
     return [block.column, values];
   }));
 }

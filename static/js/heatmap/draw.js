@@ -12,15 +12,16 @@ export class Heat {
   /** options as `arrange` takes them, and: height() px there is, hug (the canvas takes the height it needs), compact (names only), onCounts(counts by KIND_AT). */
   constructor(canvas, options = {}) {
     Object.assign(this, { canvas, options, focus: null, counts: null, camera: new Camera(), groups: [], shown: new Int32Array(0) });
-    this.names = layer(canvas, "canvas");
-    this.ring = layer(canvas, "div");
-    this.ring.classList.add("ring");
+    this.ring = document.createElement("div");
+    this.ring.className = "ring";
+    this.ring.setAttribute("aria-hidden", "true");
+    canvas.after(this.ring);
     this.placed = arrange([], 0, 1, 1);
     this.picker = new Picker(this.placed);
     this.stopTheme = onTheme(() => this.rows && this.show({}));
     this.resized = new ResizeObserver(() => this.rows && this.isResized && this.show({}));
     this.resized.observe(canvas);
-    this.painting = painterOf(canvas, this.names, (counts) => { this.counts = counts; options.onCounts?.(counts); });
+    this.painting = painterOf(canvas, (counts) => { this.counts = counts; options.onCounts?.(counts); });
   }
 
   /** Has the painter do something, as soon as there is one. */
@@ -60,11 +61,10 @@ export class Heat {
   resize(height) {
     if (this.options.hug) this.canvas.style.height = `${height}px`;
     this.height = this.canvas.clientHeight;
-    Object.assign(this.names.style, { width: `${this.width}px`, height: `${this.height}px`, left: `${this.canvas.offsetLeft}px`, top: `${this.canvas.offsetTop}px` });
   }
 
-  /** New values. */
-  update() { if (this.shown.length) this.have("cells", this.rows); }
+  /** New values; `delta`: the bytes of the frame that brought them, or null, no longer the caller's. */
+  update(delta) { if (this.shown.length) this.have("cells", this.rows, delta); }
 
   /** Only what a brush holds keeps its colours; null: all does. */
   brushBy(brush) { this.have("keep", brush); }
@@ -113,7 +113,6 @@ export class Heat {
     this.resized.disconnect();
     this.stopTheme();
     this.have("end");
-    this.names.remove();
     this.ring.remove();
   }
 
@@ -128,12 +127,4 @@ export class Heat {
     ring.hidden = outside;
     Object.assign(ring.style, { left: `${this.canvas.offsetLeft + x - pad}px`, top: `${this.canvas.offsetTop + y - pad}px`, width: `${width + 2 * pad}px`, height: `${height + 2 * pad}px` });
   }
-}
-
-function layer(canvas, name) {
-  const made = document.createElement(name);
-  made.className = "layer";
-  made.setAttribute("aria-hidden", "true");
-  canvas.after(made);
-  return made;
 }

@@ -15,14 +15,21 @@ const NARROWEST = 172; // px a group takes at least, for its name and count
 /** A model without the maker's name, where room is short. */
 export const shortModel = (model) => model.replace(/^NVIDIA /, "");
 
-/** Text that a filter is matched against, lower case; words of the filter may stand in any order. */
-export function haystack(layout, row, stateWord) {
-  return [layout.pool(row), layout.name(row), layout.model(row), layout.service(row) ?? "", layout.rack(row) ?? "", stateWord].join(" ").toLowerCase();
+const texts = new WeakMap();
+
+/** What a filter is matched against of each row, lower case, without its state: written once for each layout. */
+function textsOf(layout) {
+  const of = (row) => [layout.pool(row), layout.name(row), layout.model(row), layout.service(row) ?? "", layout.rack(row) ?? ""].join(" ").toLowerCase();
+  if (!texts.has(layout)) texts.set(layout, Array.from({ length: layout.count }, (_, row) => of(row)));
+  return texts.get(layout);
 }
 
-/** Whether every word of `query` occurs in `text`. */
-export function matches(text, query) {
-  return query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+/** The rows that a filter finds: every word of it, in any order, stands in what is told of the row or in its state. An empty one finds all. */
+export function find(layout, query, stateWord) {
+  const rows = Array.from({ length: layout.count }, (_, row) => row), words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return rows;
+  const told = textsOf(layout);
+  return rows.filter((row) => words.every((word) => told[row].includes(word) || stateWord(row).toLowerCase().includes(word)));
 }
 
 /** The nodes of a layout, named as GPUs are: what a map seen from afar is laid out by. */
@@ -48,21 +55,22 @@ export class NodeNames {
 export function group(layout, rows, by, stateOf) {
   const keyOf = by === "state" ? stateOf : (row) => GROUPS[by].of(layout, row), groups = new Map(), isMine = new Uint8Array(layout.count);
   for (const row of rows) isMine[row] = 1;
-  for (const row of inOrder(layout)) if (isMine[row]) add(groups, keyOf(row), layout.node(row), row);
-  return [...groups].map(([name, { rows: mine, tiles }]) => ({
-    name, rows: mine, note: noteOf(layout, mine, by), size: layout.size ? mine.reduce((sum, row) => sum + layout.size(row), 0) : mine.length,
-    tiles: tiles.map(({ node, rows: gpus }) => ({ name: by === "node" ? "" : node, rows: gpus })),
-  })).sort((a, b) => b.tiles.length - a.tiles.length || compare(a.name, b.name));
+  for (const row of inOrder(layout)) if (isMine[row]) add(groups, keyOf(row), layout.node(row), row, by);
+  return [...groups.values()].map(({ name, rows: mine, tiles }) => (
+    { name, rows: mine, note: noteOf(layout, mine, by), size: layout.size ? mine.reduce((sum, row) => sum + layout.size(row), 0) : mine.length, tiles }
+  )).sort((a, b) => b.tiles.length - a.tiles.length || compare(a.name, b.name));
 }
 
 /** To its group, and in it to its node's tile: that of the row before, as nodes come one after the other. */
-function add(groups, name, node, row) {
+function add(groups, name, node, row, by) {
   let one = groups.get(name);
-  if (!one) groups.set(name, one = { rows: [], tiles: [] });
-  const last = one.tiles.at(-1), tile = last?.node === node ? last : { node, rows: [] };
-  if (tile !== last) one.tiles.push(tile);
+  if (!one) groups.set(name, one = { name, rows: [], tiles: [], node: null });
+  if (one.node !== node) {
+    one.node = node;
+    one.tiles.push({ name: by === "node" ? "" : node, rows: [] });
+  }
   one.rows.push(row);
-  tile.rows.push(row);
+  one.tiles.at(-1).rows.push(row);
 }
 
 const orders = new WeakMap();
@@ -79,7 +87,8 @@ function inOrder(layout) {
 const { compare } = new Intl.Collator("en", { numeric: true });
 
 function noteOf(layout, rows, by) {
-  const words = new Set(rows.map((row) => (by === "model" ? layout.pool(row) : layout.model(row))));
+  const words = new Set(), word = by === "model" ? (row) => layout.pool(row) : (row) => layout.model(row);
+  for (const row of rows) words.add(word(row));
   if (words.size === 1) return by === "model" ? [...words][0] : shortModel([...words][0]);
   return by === "model" ? `${words.size} pools` : `${words.size} models`;
 }
@@ -88,7 +97,7 @@ function noteOf(layout, rows, by) {
  * Places `groups` into `width` × `height`: the largest cells that fit win, and may stand taller than wide.
  * Small groups stand side by side on shelves; where that gives smaller cells, groups stand in level columns.
  * options: columns (most), pad, gap, labels (height of a group's name, 0: none), under, least and most (px a cell), tileNames.
- * Answers { x, y (by row), size, sizeY, pitch, pitchY, groups: [{…, x, y, width, room}], tiles: [{name, x, y, width}],
+ * Answers { x, y (by row), size, sizeY, pitch, pitchY, groups: [{…, x, y, width, room}], tiles: { names, x, y, width } of those that have a name,
  * nameRoom (px over each tile), height }.
  * What does not fit even with the smallest cells grows beyond `height`.
  */
@@ -109,6 +118,8 @@ function tileShape(groups) {
   return { columns, rows: groups.map((one) => Math.ceil(largest(one) / columns)) };
 }
 
+const STRIDE = 4, STEP = 0.5; // px by which cells get smaller until they fit, and larger again until they do not
+
 /** The largest cells with which `plan` stays within `height`. */
 function fit(plan, shape, height, o) {
   const at = (pitch, pitchY) => {
@@ -116,11 +127,13 @@ function fit(plan, shape, height, o) {
     const size = { pitch, pitchY, tileGap, named, tile: pitch * shape.columns + tileGap, lines: shape.rows.map((rows) => pitchY * rows + tileGap + named) };
     return { ...size, ...plan(size) };
   };
+  const within = ({ height: needed, fits }) => needed <= height && fits;
   let pitch = o.most;
-  while (pitch > o.least && !(at(pitch, pitch).height <= height && at(pitch, pitch).fits)) pitch -= 0.5;
-  let tall = at(pitch, pitch);
-  for (let pitchY = pitch + 0.5; pitchY <= pitch * TALLEST && at(pitch, pitchY).height <= height; pitchY += 0.5) tall = at(pitch, pitchY);
-  return tall;
+  while (pitch > o.least && !within(at(pitch, pitch))) pitch = Math.max(o.least, pitch - STRIDE);
+  while (pitch < o.most && within(at(pitch + STEP, pitch + STEP))) pitch += STEP;
+  let pitchY = pitch;
+  while (pitchY + STEP <= pitch * TALLEST && within(at(pitch, pitchY + STEP))) pitchY += STEP;
+  return at(pitch, pitchY);
 }
 
 const blockHeight = ({ tiles }, perRow, line, o) => o.labels + Math.ceil(tiles.length / perRow) * line + o.under;
@@ -152,12 +165,12 @@ function shelves(groups, { tile, tileGap, lines }, width, o) {
 }
 
 function write({ places, pitch, pitchY, tile, tileGap, lines, named, height }, groups, shape, count, o) {
-  const gutter = pitch > 8 ? 2 : 1, x = new Float32Array(count).fill(NaN), y = new Float32Array(count).fill(NaN), tiles = [];
+  const gutter = pitch > 8 ? 2 : 1, x = new Float32Array(count).fill(NaN), y = new Float32Array(count).fill(NaN), tiles = { names: [], x: [], y: [], width: tile - tileGap };
   groups.forEach((one, g) => {
     const place = places[g];
     one.tiles.forEach((each, t) => {
       const left = place.x + (t % place.perRow) * tile, top = place.y + o.labels + Math.floor(t / place.perRow) * lines[g] + named;
-      if (o.tileNames && each.name) tiles.push({ name: each.name, x: Math.round(left), y: Math.round(top), width: tile - tileGap });
+      if (o.tileNames && each.name) addTile(tiles, each.name, left, top);
       each.rows.forEach((row, i) => {
         x[row] = left + (i % shape.columns) * pitch; // rounded where it is drawn, at the zoom of then
         y[row] = top + Math.floor(i / shape.columns) * pitchY;
@@ -169,6 +182,12 @@ function write({ places, pitch, pitchY, tile, tileGap, lines, named, height }, g
     size: Math.max(2, Math.round(pitch - gutter)), sizeY: Math.max(2, Math.round(pitchY - gutter)),
     groups: groups.map((one, g) => ({ ...one, ...rounded(places[g]), width: Math.round(Math.min(places[g].room, Math.max(Math.min(one.tiles.length, places[g].perRow) * tile - tileGap, NARROWEST))) })),
   };
+}
+
+function addTile({ names, x, y }, name, left, top) {
+  names.push(name);
+  x.push(Math.round(left));
+  y.push(Math.round(top));
 }
 
 const rounded = ({ x, y, room }) => ({ x: Math.round(x), y: Math.round(y), room: Math.round(room) });

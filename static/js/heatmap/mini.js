@@ -23,7 +23,7 @@ export async function mount(canvas) {
   const onCells = ({ detail }) => {
     if (!canvas.isConnected) { heat.destroy(); document.removeEventListener("mf:cells", onCells); return; }
     if (detail.layout) shown = showAll();
-    else if (detail.detail === shown) heat.update();
+    else if (detail.detail === shown) heat.update(detail.delta);
   };
   document.addEventListener("mf:cells", onCells);
   if (canvas.dataset.href) canvas.addEventListener("click", () => { location.href = canvas.dataset.href; });

@@ -1,20 +1,22 @@
-// Paints the live map: cells as pixels in a buffer of their own, names and counts on a canvas above. Runs in a worker or in the page, and knows neither.
+// Paints the live map into a buffer of pixels: cells, and names and counts over them. Runs in a worker or in the page, and knows neither.
 import { FLAG, FLAGS, LOOK, OK, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "../wire.js";
-import { silentOf } from "../store.js";
+import { rowsWhere, silentOf } from "../store.js";
 import { holds } from "./brush.js";
 import { cellSize } from "./camera.js";
 import { byteOf, lookOf, palette, stateIndex } from "./colour.js";
 import { Headers } from "./headers.js";
+import { NOTHING, exposed, touches } from "./sight.js";
 import { ROOMY, STATE_NAMES, Sprites, isMarked, keyOf } from "./sprites.js";
 import { NodeTally, Tally } from "./tally.js";
 
-const NONE = -1, OUTSIDE = -1e6;
+const NONE = -1;
 
 export class Painter {
   /** `onCounts` is told how many rows are how, as Tally.total holds it, whenever that was counted. */
-  constructor(cells, names, onCounts) {
-    Object.assign(this, { canvas: cells, names, onCounts, rows: null, brush: null });
-    this.context = cells.getContext("2d", { alpha: false, willReadFrequently: true });
+  constructor(canvas, onCounts) {
+    Object.assign(this, { canvas, onCounts, rows: null, brush: null, x: 0, y: 0 }); // x, y: of the window on the map, in pixels of the screen
+    this.context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
+    this.headers = new Headers(this);
     this.paint = () => this.paintNow();
   }
 
@@ -23,18 +25,16 @@ export class Painter {
    * range, k (inks), width, height (CSS px), ratio, labels, font, compact }, the camera { zoom, x, y } that looks at it, and its rows.
    */
   show(view, camera, rows) {
-    Object.assign(this, view);
+    Object.assign(this, view, { camera, isWholeDue: true });
     const { groupOf, fill, imported } = this, groups = this.placed.groups.length;
     this.isOfNodes = rows.columns.length > FLAGS + 1;
-    this.shown = Int32Array.from(groupOf.keys()).filter((row) => groupOf[row] >= 0);
-    this.left = new Int32Array(rows.count).fill(OUTSIDE); // where each row is drawn, in pixels of the screen
-    this.top = new Int32Array(rows.count).fill(OUTSIDE);
-    this.drawn = new Int32Array(rows.count).fill(NONE); // the key that each row was drawn by
+    this.shown = rowsWhere(rows.count, (row) => groupOf[row] >= 0);
+    this.left = new Int32Array(rows.count); // where each row stands on the map under the present zoom, in pixels of the screen
+    this.top = new Int32Array(rows.count);
+    this.drawn = new Int32Array(rows.count); // the key that each row was drawn by
     this.tally = this.isOfNodes ? new NodeTally(rows, groupOf, groups, fill) : new Tally(rows, groupOf, groups, fill, imported);
     this.paints = fill.ramp ? palette(fill, this.k.theme, this.range) : null;
-    this.isSizeDue = true;
     this.cells(rows);
-    this.look(camera);
   }
 
   /** New values: drawn with the next frame of the screen. */
@@ -47,19 +47,15 @@ export class Painter {
 
   /** Zoomed or moved. */
   look(camera) {
+    this.isWholeDue ||= camera.zoom !== this.camera.zoom;
     this.camera = camera;
-    this.redraw();
+    this.schedule();
   }
 
   /** Only rows in this part of the legend keep their colours; null: all do. */
   keep(brush) {
     this.brush = brush;
     this.holds = this.rows && holds(brush, this.rows, this.fill, this.imported);
-    this.schedule();
-  }
-
-  redraw() {
-    this.isWholeDue = true;
     this.schedule();
   }
 
@@ -71,13 +67,10 @@ export class Painter {
 
   paintNow() {
     this.isScheduled = false;
-    if (this.isSizeDue) this.resize();
-    if (this.isWholeDue) this.measure();
     if (this.isCountDue) this.count();
-    const isChanged = this.isWholeDue ? this.drawAll() : this.drawChanged();
-    if (isChanged) this.context.putImageData(this.image, 0, 0);
-    this.headers.draw(this.isWholeDue);
-    this.isSizeDue = this.isWholeDue = this.isCountDue = false;
+    const seen = this.isWholeDue ? this.begin() : this.move(), isDrawn = this.drawCells(seen), isWritten = this.headers.draw(seen);
+    if (seen !== NOTHING || isDrawn || isWritten) this.context.putImageData(this.image, 0, 0);
+    this.isWholeDue = this.isCountDue = false;
   }
 
   count() {
@@ -85,54 +78,74 @@ export class Painter {
     this.onCounts(this.tally.total);
   }
 
-  // ---- the buffer ----
+  // ---- the buffer, and the window of it ----
 
-  resize() {
-    const { ratio } = this, width = Math.round(this.width * ratio), height = Math.round(this.height * ratio);
-    for (const canvas of [this.canvas, this.names]) Object.assign(canvas, { width, height });
-    this.image = this.context.createImageData(width, height);
-    this.pixels = new Uint32Array(this.image.data.buffer);
-    this.headers = new Headers(this.names.getContext("2d"), this);
+  /** An empty buffer for another map or another zoom; all of it has come into sight. */
+  begin() {
+    this.resize();
+    this.measure();
+    this.pixels.fill(this.ground);
+    [this.x, this.y] = this.corner();
+    return { x: 0, toX: this.image.width, y: 0, toY: this.image.height };
   }
 
-  /** The size of cells under the present zoom, and how they look at it. */
+  resize() {
+    const { canvas, ratio, image } = this, width = Math.round(this.width * ratio), height = Math.round(this.height * ratio);
+    if (image?.width === width && image.height === height && this.headers.ratio === ratio) return;
+    Object.assign(canvas, { width, height });
+    this.image = this.context.createImageData(width, height);
+    this.pixels = new Uint32Array(this.image.data.buffer);
+    this.headers.resize(this.width, ratio);
+  }
+
+  /** The size and the places of cells under the present zoom, and how they look at it. */
   measure() {
-    const { placed, camera, ratio, fill, k, paints } = this, [w, h] = cellSize(placed, camera.zoom), { sprites } = this;
+    const { placed, camera: { zoom }, ratio, fill, k, paints, sprites, shown, left, top } = this, [w, h] = cellSize(placed, zoom);
     this.cellWidth = w;
     const same = sprites && sprites.w === w && sprites.h === h && sprites.ratio === ratio && sprites.paints === paints && sprites.k === k;
     if (!same) this.sprites = new Sprites(k, paints, w, h, ratio, (byte) => byte * (fill.step ?? 0.5));
     this.marked = Uint8Array.from(STATE_NAMES, (name) => Number(Boolean(paints) && isMarked(name, w)));
     this.ground = pixelOf(k.surface);
-  }
-
-  drawAll() {
-    this.pixels.fill(this.ground);
-    const { shown, placed, camera, ratio, left, top } = this;
-    for (let i = 0; i < shown.length; i += 1) {
-      const row = shown[i];
-      left[row] = Math.round((placed.x[row] * camera.zoom - camera.x) * ratio);
-      top[row] = Math.round((placed.y[row] * camera.zoom - camera.y) * ratio);
-      this.drawn[row] = NONE;
-      this.drawRow(row);
+    for (const row of shown) {
+      left[row] = Math.round(placed.x[row] * zoom * ratio);
+      top[row] = Math.round(placed.y[row] * zoom * ratio);
     }
-    return true;
   }
 
-  /** Answers whether any was. */
-  drawChanged() {
-    const { shown } = this;
-    let isChanged = false;
-    for (let i = 0; i < shown.length; i += 1) isChanged = this.drawRow(shown[i]) || isChanged;
-    return isChanged;
+  corner() { return [this.camera.x, this.camera.y].map((at) => Math.round(at * this.ratio)); }
+
+  /** Moves what is drawn as the camera went, in whole pixels, and empties what came into sight; answers that. */
+  move() {
+    const { pixels, ground, image: { width, height } } = this, [x, y] = this.corner(), dx = x - this.x, dy = y - this.y, by = dy * width + dx;
+    if (dx === 0 && dy === 0) return NOTHING;
+    Object.assign(this, { x, y });
+    if (by > 0) pixels.copyWithin(0, by);
+    else pixels.copyWithin(-by, 0);
+    const seen = exposed(dx, dy, width, height);
+    pixels.fill(ground, seen.y * width, seen.toY * width);
+    if (dx !== 0) for (let line = 0; line < height; line += 1) pixels.fill(ground, line * width + seen.x, line * width + seen.toX);
+    return seen;
   }
 
-  /** Draws a row that is seen and looks otherwise than it was drawn; answers whether it did. */
-  drawRow(row) {
-    const { sprites, image } = this, { width, height } = sprites, left = this.left[row], top = this.top[row];
+  /** Draws what came into sight, and rows that look otherwise than they were drawn; answers whether there were any. */
+  drawCells(seen) {
+    const { shown, left, top, x, y, drawn, sprites: { width, height } } = this;
+    let isDrawn = false;
+    for (const row of shown) {
+      const atX = left[row] - x, atY = top[row] - y;
+      if (touches(seen, atX, atY, atX + width, atY + height)) drawn[row] = NONE;
+      isDrawn = this.drawRow(row, atX, atY) || isDrawn;
+    }
+    return isDrawn;
+  }
+
+  /** Draws a row that is in the window and looks otherwise than it was drawn; answers whether it did. */
+  drawRow(row, left, top) {
+    const { sprites, image, drawn } = this, { width, height } = sprites;
     if (left >= image.width || top >= image.height || left + width <= 0 || top + height <= 0) return false;
     const key = this.keyOf(row);
-    if (key === this.drawn[row]) return false;
-    this.drawn[row] = key;
+    if (key === drawn[row]) return false;
+    drawn[row] = key;
     this.blit(sprites.get(key), left, top, width, height);
     return true;
   }

@@ -1,10 +1,12 @@
 // Which cell lies under a point, and which one is next in a direction. Pure.
 
+import { rowsWhere } from "../store.js";
+
 export class Picker {
   /** `placed` as `arrange` answers it. */
   constructor(placed) {
     this.placed = placed;
-    this.rows = Int32Array.from(placed.x.keys()).filter((row) => !Number.isNaN(placed.x[row]));
+    this.rows = rowsWhere(placed.x.length, (row) => !Number.isNaN(placed.x[row]));
     this.side = Math.max(8, Math.ceil(Math.max(placed.pitch, placed.pitchY)));
   }
 

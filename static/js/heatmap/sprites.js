@@ -95,7 +95,8 @@ export function glyphAt(c, name, x, y, size, ink) {
 /** What a cell shows: look, byte (of the value, or the state's index), state (index), guest, silent (some of its GPUs are), dim (not in the part that is brushed). */
 export const keyOf = (look, byte, state, guest, silent, dim) => ((((look << 8) | byte) << 4) | state) << 3 | (guest ? 4 : 0) | (silent ? 2 : 0) | (dim ? 1 : 0);
 
-const scratch = (width, height) => (globalThis.OffscreenCanvas ? new OffscreenCanvas(width, height) : Object.assign(document.createElement("canvas"), { width, height }));
+/** A canvas that is not on the page. */
+export const scratch = (width, height) => (globalThis.OffscreenCanvas ? new OffscreenCanvas(width, height) : Object.assign(document.createElement("canvas"), { width, height }));
 
 export class Sprites {
   /** Cells of w × h CSS px on a screen of `ratio`; `paints` is the fill's palette, null for the state. */

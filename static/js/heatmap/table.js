@@ -62,7 +62,7 @@ export class Table {
   draw() {
     this.cells.clear();
     const { visible } = this, heads = Object.entries(this.columns).map(([key, column]) => this.head(key, column));
-    visible.forEach((row) => this.cells.set(row, {}));
+    visible.forEach((row) => this.cells.set(row, { from: this.from(row) }));
     const body = visible.map((row) => el("tr", {}, ...Object.entries(this.columns).map(([key, column]) => this.cell(row, key, column))));
     const table = el("table", { class: "t rows edge" }, el("caption", { class: "visually-hidden" }, "GPUs with their live values"),
       el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...body));
@@ -90,15 +90,23 @@ export class Table {
   }
 
   fill(cell, content) {
+    if (cell.textContent === content) return;
     cell.replaceChildren(content);
     cell.classList.toggle("none", content === NO_DATA || content === "no guest");
   }
 
-  /** New values of these rows, in place. */
-  update(rows) {
-    for (const row of rows) {
-      const cells = this.cells.get(row);
-      if (!cells) continue;
+  /** All that the cells of a row are written from. */
+  from(row) {
+    const { watch, columns } = this.store.gpus;
+    return `${watch?.number} ${columns.map((bytes) => bytes[row])}`;
+  }
+
+  /** New values, in place. */
+  update() {
+    for (const [row, cells] of this.cells) {
+      const from = this.from(row);
+      if (from === cells.from) continue;
+      cells.from = from;
       cells.gpu.parentElement.classList.toggle("faint", [STALE, UNREACHABLE].includes(this.store.byte(row, LOOK)));
       for (const [key, column] of Object.entries(this.columns)) {
         if (!["gpu", "pool", "model", "service"].includes(key)) this.fill(cells[key], column.read(row));

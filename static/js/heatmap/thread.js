@@ -3,13 +3,13 @@ import { Painter } from "./painter.js";
 
 const FAMILY = "Inter Variable", STARTS_WITHIN_MS = 5_000;
 
-/** A painter for two canvases, which `onCounts` hears of: with the methods of `Painter`, and `end()`. */
-export async function painterOf(cells, names, onCounts) {
+/** A painter for a canvas, whose counts `onCounts` is told: with the methods of `Painter`, and `end()`. */
+export async function painterOf(canvas, onCounts) {
   const worker = await started();
-  if (worker === null) return Object.assign(new Painter(cells, names, onCounts), { end() {} });
+  if (worker === null) return Object.assign(new Painter(canvas, onCounts), { end() {} });
   const there = new Remote(worker);
   worker.addEventListener("message", ({ data }) => onCounts(data));
-  there.start(cells.transferControlToOffscreen(), names.transferControlToOffscreen());
+  there.start(canvas.transferControlToOffscreen());
   return there;
 }
 
@@ -27,18 +27,25 @@ async function started() {
 }
 
 /** A painter in another thread. */
-class Remote {
+export class Remote {
   constructor(worker) { this.worker = worker; }
 
-  start(cells, names) { this.worker.postMessage(["start", cells, names, faces()], [cells, names]); }
+  start(canvas) { this.worker.postMessage(["start", canvas, faces()], [canvas]); }
 
   show({ placed, ...view }, camera, rows) {
     const { x, y, tiles, pitch, nameRoom, size, sizeY } = placed, groups = placed.groups.map(({ name, note, size: gpus, x: left, y: top, width }) => ({ name, note, size: gpus, x: left, y: top, width }));
-    this.field = view.fill.field;
+    Object.assign(this, { rows, version: rows.version, field: view.fill.field });
     this.worker.postMessage(["show", { ...view, placed: { x, y, tiles, pitch, nameRoom, size, sizeY, groups } }, camera, rows.drawn(this.field)]);
   }
 
-  cells(rows) { this.worker.postMessage(["cells", rows.drawn(this.field)]); }
+  /** By the delta that brought them, which is not copied; whole where there is none, or the worker lacks what was before it. */
+  cells(rows, delta) {
+    const isNext = delta?.byteLength > 0 && rows === this.rows && rows.version === this.version + 1;
+    if (isNext) this.worker.postMessage(["delta", delta], [delta]);
+    else this.worker.postMessage(["cells", rows.drawn(this.field)]);
+    Object.assign(this, { rows, version: rows.version });
+  }
+
   look(camera) { this.worker.postMessage(["look", camera]); }
   keep(brush) { this.worker.postMessage(["keep", brush]); }
   end() { this.worker.terminate(); }
