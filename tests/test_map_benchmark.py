@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.benchmarks.map.page import PAGE, WORKER, scripts_of_frames
+from tests.benchmarks.map.page import PAGE, WORKER, own_clock_of_frames, scripts_of_frames
 
 THREADS = [
     {"name": "thread_name", "pid": 1, "tid": 1, "args": {"name": PAGE}},
@@ -33,3 +33,11 @@ def test_all_script_between_two_frames_counts_once_in_its_thread():
     assert scripts_of_frames(trace, PAGE, "tdur") == [3.0, 3.0]
     assert scripts_of_frames(trace, PAGE, "dur") == [5.0, 4.0]
     assert scripts_of_frames(trace, WORKER, "tdur") == [8.0, 0.0]
+
+
+def test_the_own_clock_counts_all_callbacks_between_two_frames():
+    spans = [
+        (0, 1_000, True), (5_000, 500, True),
+        (400_000, 2_000, False), (1_000_000, 700, True), (2_000_000, 900, True),
+    ]  # fmt: skip
+    assert own_clock_of_frames(spans) == [3.5, 0.7]

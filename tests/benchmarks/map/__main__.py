@@ -5,8 +5,13 @@ made up. It paints in software, so `fps_panning` is what two cores do, not a gra
 
 `script_ms_*` is the processor's time of all script of the page's own thread from one frame of the
 feed to the next, `script_wall_ms_*` the same by the clock: on a machine with more to do than cores
-the clock also counts the waiting. `painter_ms_*` is the processor's time of the worker that paints.
-See `page.py` for what exactly is counted.
+the clock also counts the waiting. `script_own_clock_ms_*` is that of the page's own clock, in the
+first seconds, without the trace that the others are read from and that costs time itself.
+`painter_ms_*` is the processor's time of the worker that paints. See `page.py` for what exactly is
+counted.
+
+A core that slept runs slower when it wakes than one that is always busy, and a map that does little
+wakes it every second: `loop_awake_ms` and `loop_asleep_ms` are one fixed loop in the page on both.
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ from tests.services import redis_server, scratch_folder
 
 ROOT: Final = Path(__file__).parents[3]
 LOADED_S: Final = 15.0
+OWN_CLOCK_S: Final = 30.0
 PANNING_S: Final = 10.0
 GOALS: Final = [
     Goal("cells", "GPUs on the map", least=20_000),
@@ -68,14 +74,18 @@ def measure(browser: Browser, page: Page, seconds: float) -> dict[str, Any]:
     before = live.heap_mib()
     live.rest(1)
     live.reset()
+    own_clock = sorted(pages.own_clock_of_frames(live.own_clock(OWN_CLOCK_S)))
     with live.traced():
         live.rest(seconds)
         seen = live.read()
     after = live.heap_mib()
+    awake, asleep = live.loop_ms()
     cells = int(page.locator("[data-part=total] b").inner_text().replace(",", ""))
     return {
         "cells": cells,
         **scripts(live),
+        "script_own_clock_ms_p50": at(own_clock, 0.5),
+        "script_own_clock_ms_p95": at(own_clock, 0.95),
         "kb_s": seen["feed"]["bytes_s"] / 1000,
         "frames_s": seen["feed"]["frames_s"],
         "long_tasks": seen["long"],
@@ -83,6 +93,8 @@ def measure(browser: Browser, page: Page, seconds: float) -> dict[str, Any]:
         "heap_mib": after,
         "heap_growth_mib": after - before,
         "fps_panning": pages.panning_fps(live, PANNING_S),
+        "loop_awake_ms": awake,
+        "loop_asleep_ms": asleep,
         "rendering": "headless, in software",
     }
 

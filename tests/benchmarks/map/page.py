@@ -8,6 +8,10 @@ thread itself used) and of the clock (`dur`, with all moments in which a machine
 something else let it wait). Threads are told apart: the page's own, which people wait for, and its
 worker's, which paints the map.
 
+Tracing costs time of its own, which both hold. So the same is also told without it: the page
+itself reads its clock before and after each callback of its socket, its worker and its timers, with
+the promises that these settle.
+
 *Long tasks* are those of the page's thread over 50 ms, as `PerformanceObserver` reports them.
 """
 
@@ -20,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 from playwright.sync_api import Browser, CDPSession, Page
@@ -27,19 +32,25 @@ from playwright.sync_api import Browser, CDPSession, Page
 MIB: Final = 1 << 20
 # A second of the feed is a summary and a frame; what comes later than this begins the next one.
 SECOND_US: Final = 750_000
-# Installed before the page's own scripts.
-PROBE: Final = """(() => {
-  const probe = { long: 0, longest: 0, feed: null };
-  globalThis.__probe = probe;
-  document.addEventListener("mf:feed", ({ detail }) => { probe.feed = detail; });
-  new PerformanceObserver((list) => {
-    for (const { duration } of list.getEntries()) {
-      probe.long += 1;
-      probe.longest = Math.max(probe.longest, duration);
-    }
-  }).observe({ type: "longtask" });
-})()"""
+PROBE: Final = (Path(__file__).parent / "probe.js").read_text()
 RESET: Final = "Object.assign(__probe, { long: 0, longest: 0 }), undefined"
+BEGIN_SPANS: Final = "__probe.spans = [], undefined"
+TAKE_SPANS: Final = "(() => { const { spans } = __probe; __probe.spans = null; return spans; })()"
+# The time of one fixed loop, in ms: over and over, and after a second of sleep each.
+LOOP: Final = """(async () => {
+  const took = () => {
+    const began = performance.now();
+    let sum = 0;
+    for (let i = 0; i < 1e6; i += 1) sum = (sum * 31 + i) | 0;
+    return performance.now() - began + sum * 0;
+  };
+  const awake = Array.from({ length: 400 }, took).slice(300), asleep = [];
+  for (let i = 0; i < 8; i += 1) {
+    await new Promise((wake) => setTimeout(wake, 1000));
+    asleep.push(took());
+  }
+  return [awake, asleep].map((times) => times.reduce((sum, each) => sum + each) / times.length);
+})()"""
 # Drags the map to and fro, one step in each frame of the screen that the page has time for: input
 # from outside comes more seldom. Counts these, and in the worker the pictures that it painted.
 PAN: Final = """(() => {
@@ -66,6 +77,7 @@ RECEIVED: Final = "WebSocketReceive"
 PAGE, WORKER = "CrRendererMain", "DedicatedWorker thread"
 
 Event = dict[str, Any]
+OwnSpan = tuple[float, float, bool]  # when it began and how long it took, µs; by a message or not
 
 
 @dataclass
@@ -83,6 +95,18 @@ class Watched:
     def read(self) -> dict[str, Any]:
         found: dict[str, Any] = self.page.evaluate("__probe")
         return found
+
+    def loop_ms(self) -> tuple[float, float]:
+        """Of a fixed loop in the page: on a core that is awake, and on one that slept before."""
+        awake, asleep = self.page.evaluate(LOOP)
+        return awake, asleep
+
+    def own_clock(self, seconds: float) -> list[OwnSpan]:
+        """What the page's own clock says of its callbacks meanwhile."""
+        self.page.evaluate(BEGIN_SPANS)
+        self.rest(seconds)
+        spans: list[OwnSpan] = self.page.evaluate(TAKE_SPANS)
+        return spans
 
     def heap_mib(self) -> float:
         """Of scripts and of the buffers that they hold, in both threads, after a collection."""
@@ -163,6 +187,12 @@ def scripts_of_frames(events: list[Event], thread: str, time_key: str) -> list[f
         if event["name"] in SCRIPT and (event["pid"], event["tid"]) in mine
     )
     return _sums(list(_outermost(spans)), frames)
+
+
+def own_clock_of_frames(spans: list[OwnSpan]) -> list[float]:
+    """Milliseconds of callbacks from each frame to the next, by the page's own clock."""
+    frames = list(_seconds(began for began, _, is_received in spans if is_received))
+    return _sums([(began, took) for began, took, _ in spans], frames)
 
 
 def _seconds(received: Iterable[float]) -> Iterator[float]:
