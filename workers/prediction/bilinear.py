@@ -53,6 +53,21 @@ class Bilinear(NamedTuple):
         value: Floats = self.intercept + lift * (offset @ self.slope + both)
         return value
 
+    def factors(self, rows: Floats, columns: Floats, lift: Floats) -> tuple[Floats, Floats]:
+        """[outputs, n, k] and [outputs, k, m], whose product is the value of each of n rows beside
+        each of m columns."""
+        wide = len(self.cross)
+        row, column = rows - self.centre[:wide], columns - self.centre[wide:]
+        slope, cross = lift * self.slope, lift * self.cross
+        bent = np.einsum("ni,ijo->onj", row, cross, optimize=True)
+        by_row = (row @ slope[:wide] + self.intercept).T[:, :, np.newaxis]
+        by_column = (column @ slope[wide:]).T[:, np.newaxis]
+        across = np.broadcast_to(column.T, (len(bent), *column.T.shape))
+        return (
+            np.concatenate([bent, by_row, np.ones_like(by_row)], axis=2),
+            np.concatenate([across, np.ones_like(by_column), by_column], axis=1),
+        )
+
 
 def fit(x: Floats, sides: Sides, target: Floats, weight: Floats, penalty: float) -> Bilinear:
     """Of each column of `target` [n, outputs], NaN = not known, on `x` [n, features]."""

@@ -1,4 +1,4 @@
-"""An additive model: what one side adds, plus what the other adds. The network learns the rest."""
+"""An additive model: what one feature adds, plus what the others add, by ridge regression."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ class View:
 
 
 class Parts(NamedTuple):
-    """What each side gives by itself: to the student, [n, features], and to the bilinear model,
-    whose part of a row and a column is `left` [outputs, n, k] by `right` [outputs, k, n]."""
+    """What each side gives by itself: to the student, [n, features], and to the bilinear model, the
+    factors of what that says."""
 
     rows: Floats32
     columns: Floats32
@@ -117,18 +117,11 @@ class Trained:
         return added
 
     def _parts(self, rows: Floats, columns: Floats) -> Parts:
-        model, bilinear, wide = self.model, self.model.bilinear, rows.shape[1]
-        row, column = rows - bilinear.centre[:wide], columns - bilinear.centre[wide:]
-        slope, cross = bilinear.slope * model.lift, bilinear.cross * model.lift
-        alone = row @ slope[:wide] + bilinear.intercept, column @ slope[wide:]
-        left = [
-            np.column_stack([row @ bent, by_row, np.ones(len(row))])
-            for bent, by_row in zip(cross.transpose(2, 0, 1), alone[0].T, strict=True)
-        ]
-        right = [np.stack([*column.T, np.ones(len(column)), by_column]) for by_column in alone[1].T]
+        model, wide = self.model, rows.shape[1]
         scaled = (rows - model.centre[:wide]) * model.gain[:wide]
         across = (columns - model.centre[wide:]) * model.gain[wide:]
-        return Parts(*map(_narrow, (scaled, across, np.stack(left), np.stack(right))))
+        left, right = model.bilinear.factors(rows, columns, model.lift)
+        return Parts(_narrow(scaled), _narrow(across), _narrow(left), _narrow(right))
 
     def judge(
         self, online: Profiles, jobs: Profiles, share: Floats, gpu_model: tuple[str, ...]

@@ -40,3 +40,10 @@ def test_names_have_no_products():
 def test_without_lift_it_says_the_same_of_all():
     said = learnt(np.random.default_rng(3).standard_normal((300, 1)))(features(9), 0.0)
     assert np.ptp(said) == 0.0
+
+
+def test_its_factors_say_of_all_pairs_what_it_says_of_each():
+    made, x = learnt(np.random.default_rng(3).standard_normal((300, 2))), features(6)
+    left, right = made.factors(x[:, :4], x[:, 4:], np.array([1.0, 0.5]))
+    said = np.diagonal(left @ right, axis1=1, axis2=2).T
+    np.testing.assert_allclose(said, made(x, np.array([1.0, 0.5])), atol=1e-9)
