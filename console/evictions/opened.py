@@ -76,6 +76,13 @@ class Opened:
         return words.title(self.eviction)
 
     @property
+    def verb(self) -> str:
+        """What approving it does."""
+        if self.eviction.restarts:
+            return "Restart"
+        return "Move" if self.eviction.to_gpu_id else "Evict"
+
+    @property
     def is_open(self) -> bool:
         return self.eviction.state in lifecycle.OPEN
 
