@@ -122,3 +122,12 @@ def test_a_larger_share_says_what_a_restart_would_be_worth():
 
 def test_where_nothing_waits_nothing_is_said():
     assert next_start.sentence(Placement(sm_share_percent=60.0)) == ""
+
+
+@pytest.mark.parametrize(("known", "drawn"), [(0, 72), (2, 12), (30, 30), (72, 72)])
+def test_the_chart_begins_with_the_first_that_is_known(known, drawn):
+    percent = np.full(72, np.nan, np.float32)
+    percent[72 - known :] = 20.0
+    found = ahead.Ahead(None, ahead.measured(percent, 1_000), ahead.bin_width_s())
+    assert found.before == drawn
+    assert ahead.chart(found)["from"] == found.bins[-drawn].at.timestamp()
