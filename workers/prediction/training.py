@@ -19,10 +19,11 @@ from workers.prediction.calibration import REFERENCES
 from workers.prediction.errors import Errors, errors
 from workers.prediction.features import Side
 from workers.prediction.learner import RECIPE, Recipe, Table, Told
+from workers.prediction.model import Model
 from workers.prediction.observations import Observations
 from workers.prediction.predictor import Judgement, Predictor
 from workers.prediction.profiles import Floats, Ints
-from workers.prediction.trained import Trained, View, start_of
+from workers.prediction.trained import THROUGHPUT, Trained, View, start_of
 
 Progress: TypeAlias = Callable[[float, str], None]
 
@@ -54,6 +55,7 @@ class Report:
     `overall` has the errors of the network, of the analytic estimate, of always the mean, of an
     additive model, and of the version in force where there is one. Coverage is the part of the
     truths inside their 90 % interval; `scatter` has predicted, observed and family of at most 500.
+    `blend` is how much of each of the three models is used, the rest is the mean.
     `student_gap` is how far the quick network is from the ensemble, in the mean.
     """
 
@@ -61,6 +63,7 @@ class Report:
     overall: dict[str, Errors]
     online: dict[str, Errors]
     families: dict[str, Family]
+    blend: dict[str, float]
     coverage_90: float
     interval_width_90: float
     out_of_range_share: float
@@ -200,6 +203,7 @@ def _report(
         overall={name: errors(one, observed) for name, one in told.items()},
         online=_online({"network": judged, **rivals}, _slowdown(rest)),
         families=_families(rest, told),
+        blend=_blend(predictor.model),
         coverage_90=float(inside.mean()),
         interval_width_90=float((judged.throughput_high - judged.throughput_low).mean()),
         out_of_range_share=sum(map(bool, judged.flags)) / len(rest),
@@ -238,6 +242,11 @@ def _families(rest: Observations, told: dict[str, Floats]) -> dict[str, Family]:
         )
         for name in np.unique(family)
     }
+
+
+def _blend(model: Model) -> dict[str, float]:
+    says = {"bilinear": model.lift, "networks": model.trust, "process": model.near}
+    return {name: float(of[THROUGHPUT]) for name, of in says.items()}
 
 
 def _student_gap(predictor: Trained) -> float:

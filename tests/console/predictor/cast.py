@@ -27,6 +27,7 @@ def a_report(network: float = 0.04, analytic: float = 0.12, **values: Any) -> di
             "bert": {"n": 90, "network": 0.03, "analytic": 0.10, "mean": 0.11},
             "gpt": {"n": 90, "network": 0.15, "analytic": 0.14, "mean": 0.12},
         },
+        "blend": {"bilinear": 0.0, "networks": 0.25, "process": 0.75},
         "coverage_90": 0.91,
         "interval_width_90": 0.14,
         "out_of_range_share": 0.0,

@@ -49,6 +49,7 @@ def test_the_report_is_plain_json(learnt):
     told = json.loads(json.dumps(learnt.report.to_json(), allow_nan=False))
     assert told == artifact.header(learnt.data)["report"]
     assert told["counts"]["pairs"] == 120
+    assert 0.0 < sum(told["blend"].values()) <= 1.0
     assert 0.6 < told["coverage_90"] <= 1.0
 
 
