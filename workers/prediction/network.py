@@ -57,17 +57,15 @@ class Student(NamedTuple):
     out: Floats32
     out_bias: Floats32
 
-    def table(self, rows: Floats32, columns: Floats32) -> Floats32:
-        """Every row with every column: [outputs, rows, columns]."""
+    def add_to(self, said: Floats32, rows: Floats32, columns: Floats32) -> None:
+        """Every row with every column, on top of what was `said` [outputs, rows, columns]."""
         left: Floats32 = rows @ self.rows + self.first
         right: Floats32 = columns @ self.columns
-        said = np.empty((self.out.shape[1], len(rows), len(columns)), np.float32)
         step = max(1, BLOCK // max(1, len(columns)))
         for at in range(0, len(rows), step):
             part = left[at : at + step]
             pairs = np.add(part[:, np.newaxis], right, dtype=np.float32).reshape(-1, right.shape[1])
-            said[:, at : at + step] = self._rest(pairs).reshape(-1, len(part), len(columns))
-        return said
+            said[:, at : at + step] += self._rest(pairs).reshape(-1, len(part), len(columns))
 
     def pairs(self, rows: Floats32, columns: Floats32) -> Floats32:
         """Row n with column n, each computed by itself: [outputs, n]."""

@@ -111,9 +111,8 @@ class Trained:
     def _added(self, rows: Floats, columns: Floats) -> Floats32:
         """What was learnt beyond the start, [outputs, rows, columns]."""
         parts = self._parts(rows, columns)
-        added = self.student.table(parts.rows, parts.columns)
-        for output, (left, right) in enumerate(zip(parts.left, parts.right, strict=True)):
-            added[output] += left @ right
+        added: Floats32 = parts.left @ parts.right
+        self.student.add_to(added, parts.rows, parts.columns)
         return added
 
     def _parts(self, rows: Floats, columns: Floats) -> Parts:
