@@ -86,8 +86,10 @@ def bound(market: Market, price: Ints) -> int:
     slots, total = market.slots, 0
     narrow = np.clip(price, -2 * MOST_WORTH, 2 * MOST_WORTH).astype(np.int32)
     places = np.maximum(np.repeat(narrow, slots.capacity) + slots.extra, 0).sum()
+    # At no price below 0 does anybody gain by a pair that may not be made, which is worth 0.
+    usable = np.ndarray.copy if (narrow >= 0).all() else or_far
     for piece in _pieces(market):
-        worth = or_far(market.worth[piece])
+        worth = usable(market.worth[piece])
         gain = np.subtract(worth, narrow, out=worth).max(axis=1, initial=0)
         total += int(market.rows[piece] @ gain.astype(np.int64))
     return total + int(places)

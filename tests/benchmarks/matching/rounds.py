@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -32,6 +33,8 @@ MANY: Final = 0.05
 JOBS: Final = 0.02
 # No round is given up, however slow the machine.
 BUDGET_S: Final = 600.0
+# As the rounds name them.
+PHASES: Final = {"predict": "score", "solve": "solve", "certify": "prove", "explain": "explain"}
 
 
 def in_another_process(*arguments: str) -> dict[str, Any]:
@@ -58,60 +61,81 @@ def main() -> None:
     print(json.dumps(measure(cluster, asked, chosen.cold, chosen.warm)))
 
 
+@dataclass(frozen=True)
+class Timed:
+    """What is kept of a round. A worker lets go of a plan once it is written, and what that took is
+    used again by the next one: so does this."""
+
+    wall_s: float
+    cpu_s: float
+    rivals_s: float
+    phases_s: Mapping[str, float]
+    moves: int
+    gap: float
+
+
 def measure(cluster: Cluster, asked: Predictor, cold: int, warm: int) -> Mapping[str, Any]:
     snapshot = cluster.snapshot()
-    rounds = [Round(snapshot, asked, Memory()) for _ in range(cold)]
-    last = rounds[-1]
+    rounds, memory = [], Memory()
+    for _ in range(cold):
+        memory = Memory()
+        plan, timed = one_round(snapshot, asked, memory)
+        rounds.append(timed)
     figures = {
-        **_cold(rounds, len(snapshot.gpus) * len(snapshot.jobs)),
+        **_cold(rounds),
+        **_of(plan, len(snapshot.gpus) * len(snapshot.jobs)),
         "peak_mib": _peak_mib(),
     }
     for name, part in (("few", FEW), ("many", MANY)):
         changed = []
         for _ in range(warm):
-            cluster.start(last.plan)
+            cluster.start(plan)
             cluster.change(part, JOBS)
-            last = Round(cluster.snapshot(), asked, last.memory)
-            changed.append(last)
-        figures |= _warm(name, changed)
+            plan, timed = one_round(cluster.snapshot(), asked, memory)
+            changed.append(timed)
+        if changed:
+            figures |= _warm(name, changed, plan.inputs["gpus_running"])
     return {**figures, "peak_mib_warm": _peak_mib()}
 
 
-class Round:
-    """One round, timed; `memory` is what it leaves to the next."""
+def one_round(snapshot: Snapshot, asked: Predictor, memory: Memory) -> tuple[Plan, Timed]:
+    """`memory` is what the round before left."""
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
+    plan = decide(snapshot, asked, memory, budget_s=BUDGET_S)
+    began_rivals_s = time.perf_counter()
+    plan.rivals()  # they are written with the decisions
+    ended_s, ended_cpu_s = time.perf_counter(), time.process_time()
+    if plan.late:
+        raise RuntimeError("a round took longer than its budget")
+    return plan, Timed(
+        wall_s=ended_s - began_s,
+        cpu_s=ended_cpu_s - began_cpu_s,
+        rivals_s=ended_s - began_rivals_s,
+        phases_s={phase: plan.seconds.get(phase, 0.0) for phase in PHASES.values()},
+        moves=len(plan.moves),
+        gap=(plan.upper_bound - plan.objective) / max(1.0, plan.objective),
+    )
 
-    def __init__(self, snapshot: Snapshot, asked: Predictor, memory: Memory) -> None:
-        self.memory = memory
-        began_s, began_cpu_s = time.perf_counter(), time.process_time()
-        self.plan: Plan = decide(snapshot, asked, memory, budget_s=BUDGET_S)
-        began_rivals_s = time.perf_counter()
-        self.plan.rivals()  # they are written with the decisions
-        self.rivals_s = time.perf_counter() - began_rivals_s
-        self.wall_s = time.perf_counter() - began_s
-        self.cpu_s = time.process_time() - began_cpu_s
-        if self.plan.late:
-            raise RuntimeError("a round took longer than its budget")
 
-    @property
-    def gap(self) -> float:
-        return (self.plan.upper_bound - self.plan.objective) / max(1.0, self.plan.objective)
-
-
-def _cold(rounds: Sequence[Round], pairs: int) -> dict[str, Any]:
-    plan = rounds[-1].plan
+def _cold(rounds: Sequence[Timed]) -> dict[str, Any]:
     return {
         "round_s": median(one.wall_s for one in rounds),
         "round_cpu_s": median(one.cpu_s for one in rounds),
         "first_round_s": rounds[0].wall_s,
         "rivals_s": median(one.rivals_s for one in rounds),
         **{
-            f"{name}_s": median(one.plan.seconds.get(phase, 0.0) for one in rounds)
+            f"{name}_s": median(one.phases_s[phase] for one in rounds)
             for name, phase in PHASES.items()
         },
+        "gap_ratio": max(one.gap for one in rounds),
+    }
+
+
+def _of(plan: Plan, pairs: int) -> dict[str, Any]:
+    return {
         "placed": len(plan.placings),
         "objective": plan.objective,
         "upper_bound": plan.upper_bound,
-        "gap_ratio": max(one.gap for one in rounds),
         "infeasible_ratio": 1.0 - plan.pairs / pairs,
         "gpu_rows": plan.inputs["gpu_rows"],
         "job_classes": plan.inputs["job_classes"],
@@ -120,23 +144,15 @@ def _cold(rounds: Sequence[Round], pairs: int) -> dict[str, Any]:
     }
 
 
-# As the rounds name them.
-PHASES: Final = {"predict": "score", "solve": "solve", "certify": "prove", "explain": "explain"}
-
-
-def _warm(name: str, rounds: Sequence[Round]) -> dict[str, Any]:
-    if not rounds:
-        return {}
-    running = rounds[-1].plan.inputs["gpus_running"]
+def _warm(name: str, rounds: Sequence[Timed], running: int) -> dict[str, Any]:
     return {
         f"warm_{name}_s": median(one.wall_s for one in rounds),
         f"warm_{name}_cpu_s": median(one.cpu_s for one in rounds),
         f"warm_{name}_rivals_s": median(one.rivals_s for one in rounds),
-        f"warm_{name}_moves_ratio": median(len(one.plan.moves) for one in rounds) / running,
+        f"warm_{name}_moves_ratio": median(one.moves for one in rounds) / running,
         f"warm_{name}_gap_ratio": max(one.gap for one in rounds),
         f"warm_{name}_phases_s": {
-            phase: median(one.plan.seconds.get(phase, 0.0) for one in rounds)
-            for phase in PHASES.values()
+            phase: median(one.phases_s[phase] for one in rounds) for phase in PHASES.values()
         },
     }
 
