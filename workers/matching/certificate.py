@@ -7,7 +7,9 @@ For any prices p of the classes, linear-programming duality gives
 as a bound on every assignment, and prices that meet an optimal one make it an equality. They are
 found here from the assignment alone: no GPU may gain by changing its class and no class by taking
 one job more, so p[c] is the length of the shortest chain of changes from c to a free place or to
-no job. All in whole numbers: a gap of 0 is a proof. Nothing of the solver is trusted. Pure.
+no job. All in whole numbers: a gap of 0 is a proof. Nothing of the solver is trusted: the single
+changes are looked up by compiled code where there is some, but prices from wrong ones would only
+leave a gap. Pure.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workers.matching.market import MOST_WORTH, Ints, Market, Slots, Solution, Worths
+from workers.matching.native import library
 
 # More than any chain that is the shortest one; sums of two fit into 32 bits.
 FAR: Final = 2**29
@@ -131,22 +134,29 @@ def _changes(market: Market, solution: Solution) -> NDArray[np.int32]:
     """As `Proof.changes`."""
     classes = len(market.slots.capacity)
     changes = np.full((classes + 1, classes + 1), FAR, np.int32)
-    leave = np.full(classes, FAR, np.int64)
-    order = np.argsort(solution.job_class, kind="stable")
-    row, job_class = solution.row[order], solution.job_class[order]
-    size = max(1, _CELLS // max(1, classes))
-    for start in range(0, len(row), size):
-        own = job_class[start : start + size]
-        worth = or_far(market.worth[row[start : start + size]])
-        mine = worth[np.arange(len(own)), own]
-        loss = np.subtract(mine[:, None], worth, out=worth)
-        first = np.flatnonzero(np.diff(own, prepend=-1))
-        named, part = own[first], changes[:-1, :-1]
-        part[named] = np.minimum(part[named], np.minimum.reduceat(loss, first, axis=0))
-        leave[named] = np.minimum(leave[named], np.minimum.reduceat(mine, first))
-    changes[:-1, -1] = np.minimum(leave, _next_place(market.slots, solution))
+    solver = library.built_for(classes)
+    lowered = lower if solver is None or not classes else solver.lower
+    lowered(changes, market.worth, solution.row, solution.job_class)
+    changes[:-1, -1] = np.minimum(changes[:-1, -1], _next_place(market.slots, solution))
     changes[-1, :-1] = _one_fewer(market, solution)
     return changes
+
+
+def lower(changes: NDArray[np.int32], worth: Worths, row: Ints, job_class: Ints) -> None:
+    """In place, the least that a pair of a row and a class loses when the row changes to another
+    class, or to none."""
+    order = np.argsort(job_class, kind="stable")
+    row, job_class = row[order], job_class[order]
+    size = max(1, _CELLS // max(1, worth.shape[1]))
+    for start in range(0, len(row), size):
+        own = job_class[start : start + size]
+        usable = or_far(worth[row[start : start + size]])
+        mine = usable[np.arange(len(own)), own]
+        loss = np.subtract(mine[:, None], usable, out=usable)
+        first = np.flatnonzero(np.diff(own, prepend=-1))
+        named, part, leave = own[first], changes[:-1, :-1], changes[:-1, -1]
+        part[named] = np.minimum(part[named], np.minimum.reduceat(loss, first, axis=0))
+        leave[named] = np.minimum(leave[named], np.minimum.reduceat(mine, first))
 
 
 def _next_place(slots: Slots, solution: Solution) -> Ints:

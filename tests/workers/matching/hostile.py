@@ -77,6 +77,25 @@ def refused_rivals(library: Library) -> Iterator[str]:
             yield name
 
 
+def refused_changes(library: Library) -> Iterator[str]:
+    worth = np.array([[5, 4], [3, 2]])
+    for name, one in {
+        "a row there is not": {"row": np.array([2])},
+        "a class there is not": {"job_class": np.array([2])},
+        "a class before the first": {"job_class": np.array([-1])},
+        "fewer classes than pairs": {"job_class": np.array([], int)},
+        "a worth beyond the range": {"worth": worth + FAR},
+        "changes of another market": {"changes": np.zeros((2, 2), np.int32)},
+        "no square": {"changes": np.zeros((3, 2), np.int32)},
+    }.items():
+        usual = {"changes": np.zeros((3, 3), np.int32), "worth": worth}
+        pairs = {"row": np.array([1]), "job_class": np.array([0])}
+        try:
+            library.lower(**(usual | pairs | one))
+        except ValueError:
+            yield name
+
+
 def refused_chains(library: Library) -> Iterator[str]:
     for name, one in {
         "beyond the range": np.full((2, 2), FAR + 1, np.int32),
@@ -100,6 +119,7 @@ def main(file: Path) -> None:
     assert list(refused(library)) == list(hostile())
     assert list(refused_rivals(library)) == list(hostile_rivals())
     assert len(list(refused_chains(library))) == 4
+    assert len(list(refused_changes(library))) == 7
     gains_round(library)
     for number in range(100):
         one = random_market(rng, int(rng.integers(2, 40)))

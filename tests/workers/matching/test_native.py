@@ -105,9 +105,14 @@ def test_time_that_is_over_is_said(native):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_both_routes_know_the_same_rivals(native, seed):
+def test_both_routes_know_the_same_changes_and_rivals(native, seed):
     market = random_market(np.random.default_rng(seed), 12)
     found = portable.assign(market)
+    classes = market.worth.shape[1]
+    lowered = [np.full((classes + 1, classes + 1), certificate.FAR, np.int32) for _ in range(2)]
+    for lower, changes in zip((native.lower, certificate.lower), lowered, strict=True):
+        lower(changes, market.worth, found.row, found.job_class)
+    assert (lowered[0] == lowered[1]).all()
     chain = certificate.prove(market, found).changes
     np.fill_diagonal(chain, 0)
     compiled = chain.copy()
@@ -129,8 +134,9 @@ def test_what_is_out_of_range_is_refused(native):
     assert list(refused_rivals(native)) == list(hostile_rivals())
 
 
-def test_chains_that_are_none_are_refused(native):
+def test_chains_and_changes_that_are_none_are_refused(native):
     assert len(list(refused_chains(native))) == 4
+    assert len(list(refused_changes(native))) == 7
 
 
 def test_prices_of_another_market_are_refused(native):

@@ -47,6 +47,13 @@ class _Rivals(ctypes.Structure):
     ]
 
 
+class _Made(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("rows", "classes", "pairs")),
+        *((name, ctypes.c_void_p) for name in ("worth", "row", "job_class", "change")),
+    ]
+
+
 class _Pairs(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("room", "found")),
@@ -59,6 +66,7 @@ class Library:
     """The functions of a loaded library: `muxmatch_assign`, and so on."""
 
     call_assign: Callable[..., int]
+    call_changes: Callable[..., int]
     call_chains: Callable[..., int]
     call_runners_up: Callable[..., int]
 
@@ -83,11 +91,21 @@ class Library:
         order = np.lexsort((job_class, row))
         return Solution(row[order], job_class[order], count[order], reached, ROUTE)
 
+    def lower(self, changes: NDArray[np.int32], worth: Worths, row: Ints, job_class: Ints) -> None:
+        """As `certificate.lower`. Raises ValueError for numbers out of their range."""
+        _raise_unless_square(changes)
+        if len(changes) != worth.shape[1] + 1 or len(row) != len(job_class):
+            raise ValueError("the changes, or the pairs, are of another market")
+        whole = np.ascontiguousarray(worth, np.int32)
+        wide = [np.ascontiguousarray(one, np.int64) for one in (row, job_class)]
+        columns: list[NDArray[Any]] = [whole, *wide, changes]
+        given = _Made(*worth.shape, len(row), *(one.ctypes.data for one in columns))
+        _raise(self.call_changes(ctypes.byref(given)))
+
     def shorten(self, chain: NDArray[np.int32]) -> None:
         """[classes + 1, classes + 1] of changes, in place: the shortest chain of them from each to
         each. Raises ValueError for numbers out of their range."""
-        if chain.dtype != np.int32 or not chain.flags.c_contiguous or len(chain) != chain.shape[-1]:
-            raise ValueError("chains are a square of 32-bit numbers, one after the other")
+        _raise_unless_square(chain)
         _raise(self.call_chains(chain.ctypes.data, len(chain)))
 
     def best_others(
@@ -130,7 +148,7 @@ def load(file: Path) -> Library:
     if not hasattr(library, "muxmatch_version") or library.muxmatch_version() != VERSION:
         raise OSError(f"{file} is of another version: run `make matching`")
     assign, chains = library.muxmatch_assign, library.muxmatch_chains
-    runners_up = library.muxmatch_runners_up
+    changes, runners_up = library.muxmatch_changes, library.muxmatch_runners_up
     assign.argtypes = [
         ctypes.POINTER(_Market),
         ctypes.c_void_p,
@@ -139,8 +157,9 @@ def load(file: Path) -> Library:
         ctypes.POINTER(_Pairs),
     ]
     chains.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    changes.argtypes = [ctypes.POINTER(_Made)]
     runners_up.argtypes = [ctypes.POINTER(_Rivals)]
-    return Library(assign, chains, runners_up)
+    return Library(assign, changes, chains, runners_up)
 
 
 def _wide(market: Market) -> list[Ints]:
@@ -161,6 +180,12 @@ def _start(market: Market, price: Ints | None) -> Ints:
 def _most_pairs(market: Market) -> int:
     """A pair takes a GPU and a place, and no row has more than one with each class."""
     return int(min(market.rows.sum(), market.slots.capacity.sum(), market.worth.size))
+
+
+def _raise_unless_square(table: NDArray[np.int32]) -> None:
+    """It is written to where it lies."""
+    if table.dtype != np.int32 or not table.flags.c_contiguous or len(table) != table.shape[-1]:
+        raise ValueError("not a square of 32-bit numbers, one after the other")
 
 
 def _raise(end: int) -> None:

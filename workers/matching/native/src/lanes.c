@@ -128,10 +128,27 @@ WIDE void lanes_gain(int32_t *restrict gain, const int32_t *restrict worth,
         gain[c] = (worth[c] > 0 ? worth[c] : -MUXMATCH_FAR) - way[c];
 }
 
+WIDE void lanes_leave(int32_t *restrict loss, const int32_t *restrict worth, int32_t own,
+                      int32_t count)
+{
+    for (int32_t c = 0; c < count; c++) {
+        int32_t lost = worth[c] > 0 ? own - worth[c] : MUXMATCH_FAR;
+        loss[c] = lost < loss[c] ? lost : loss[c];
+    }
+}
+
 WIDE int32_t lanes_most(const int32_t *values, int32_t count)
 {
     int32_t most = INT32_MIN;
     for (int32_t c = 0; c < count; c++)
         most = values[c] > most ? values[c] : most;
     return most;
+}
+
+WIDE bool lanes_within(const int32_t *values, int64_t count, int32_t most)
+{
+    int32_t beyond = 0;
+    for (int64_t i = 0; i < count; i++)
+        beyond |= (values[i] > most) | (values[i] < -most);
+    return !beyond;
 }

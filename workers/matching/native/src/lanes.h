@@ -51,4 +51,10 @@ void lanes_shorten(int32_t *ways, const int32_t *onward, int32_t base, int32_t c
 /* worth - way, where a worth of 0 and less is -MUXMATCH_FAR. */
 void lanes_gain(int32_t *gain, const int32_t *worth, const int32_t *way, int32_t count);
 
+/* What is lost by a change from `own` to each worth above 0, where that is less than before. */
+void lanes_leave(int32_t *loss, const int32_t *worth, int32_t own, int32_t count);
+
 int32_t lanes_most(const int32_t *values, int32_t count);
+
+/* Whether all are from -`most` to `most`. */
+bool lanes_within(const int32_t *values, int64_t count, int32_t most);

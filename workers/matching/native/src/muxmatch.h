@@ -55,6 +55,17 @@ MUXMATCH_SHOWN int muxmatch_assign(const struct muxmatch_market *market, int64_t
 /* No change, no chain of them: more than any there is, and the sum of two fits into 32 bits. */
 #define MUXMATCH_FAR (INT32_C(1) << 29)
 
+struct muxmatch_made {
+    int64_t rows, classes, pairs;
+    const int32_t *worth;           /* [rows][classes]; 0 and less: never */
+    const int64_t *row, *job_class; /* [pairs] that an assignment makes */
+    int32_t *change;                /* [classes + 1][classes + 1] the least that a pair loses */
+};
+
+/* Lowers `change` from each class with a pair to each class on the same row, and to none, which is
+ * the last: its whole worth. */
+MUXMATCH_SHOWN int muxmatch_changes(const struct muxmatch_made *made);
+
 /* `chain` [nodes][nodes] is the length of one change from each to each, and becomes that of the
  * shortest chain of changes. No chain may lead round and be shorter than none. */
 MUXMATCH_SHOWN int muxmatch_chains(int32_t *chain, int64_t nodes);

@@ -4,18 +4,37 @@
 #include "memory.h"
 #include "muxmatch.h"
 
-static bool all_within(const int32_t *values, int64_t count, int32_t most)
+static bool made_in_range(const struct muxmatch_made *made)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (values[i] < -most || values[i] > most)
+    if (made->classes <= 0 || made->classes > MUXMATCH_MOST_CLASSES || made->rows < 0 ||
+        made->rows > MUXMATCH_MOST_UNITS)
+        return false;
+    for (int64_t i = 0; i < made->pairs; i++)
+        if (made->row[i] < 0 || made->row[i] >= made->rows || made->job_class[i] < 0 ||
+            made->job_class[i] >= made->classes)
             return false;
-    return true;
+    return lanes_within(made->worth, made->rows * made->classes, MUXMATCH_FAR);
+}
+
+int muxmatch_changes(const struct muxmatch_made *made)
+{
+    if (!made_in_range(made))
+        return MUXMATCH_BAD_MARKET;
+    int32_t classes = (int32_t)made->classes;
+    for (int64_t i = 0; i < made->pairs; i++) {
+        const int32_t *worth = made->worth + made->row[i] * classes;
+        int32_t own = worth[made->job_class[i]];
+        int32_t *change = made->change + made->job_class[i] * (made->classes + 1);
+        lanes_leave(change, worth, own, classes);
+        change[classes] = own < change[classes] ? own : change[classes];
+    }
+    return MUXMATCH_FOUND;
 }
 
 int muxmatch_chains(int32_t *chain, int64_t nodes)
 {
     if (nodes < 0 || nodes > MUXMATCH_MOST_CLASSES + 1 ||
-        !all_within(chain, nodes * nodes, MUXMATCH_FAR))
+        !lanes_within(chain, nodes * nodes, MUXMATCH_FAR))
         return MUXMATCH_BAD_MARKET;
     for (int64_t over = 0; over < nodes; over++)
         for (int64_t from = 0; from < nodes; from++)
@@ -40,8 +59,8 @@ static bool rivals_in_range(const struct muxmatch_rivals *rivals)
     int64_t classes = rivals->classes;
     return classes > 0 && classes <= MUXMATCH_MOST_CLASSES && rivals->rows >= 0 &&
            rivals->rows <= MUXMATCH_MOST_UNITS && pairs_in_range(rivals) &&
-           all_within(rivals->worth, rivals->rows * classes, MUXMATCH_FAR) &&
-           all_within(rivals->chain, (classes + 1) * classes, MUXMATCH_FAR);
+           lanes_within(rivals->worth, rivals->rows * classes, MUXMATCH_FAR) &&
+           lanes_within(rivals->chain, (classes + 1) * classes, MUXMATCH_FAR);
 }
 
 int muxmatch_runners_up(const struct muxmatch_rivals *rivals)
