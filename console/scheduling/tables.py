@@ -126,12 +126,9 @@ class DecisionTable(Table):
         text = f"\u2248 {figures.signed((value - 1) * 100, '%', 0)}"
         return _with_interval(text, record.slowdown_low, record.slowdown_high, 1.0)
 
-    def render_price(self, record: Decision) -> SafeString:
+    def render_price(self, record: Decision) -> str:
         price = queries.price(record)
-        text = figures.quantity(price.worth if price else None, "", 2)
-        if price is None or not price.restarts:
-            return format_html("{}", text)
-        return format_html('{}<br><span class="qq xs">and a restart</span>', text)
+        return figures.quantity(price.worth if price else None, "", 2)
 
     def render_why(self, value: str, record: Decision) -> SafeString:
         """With what makes the prediction less sure than usual."""
