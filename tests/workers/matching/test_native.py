@@ -21,6 +21,7 @@ from tests.workers.matching.hostile import (
     hostile_rivals,
     refused,
     refused_chains,
+    refused_changes,
     refused_rivals,
 )
 from tests.workers.matching.markets import lifelike, random_market, random_price
