@@ -3,7 +3,8 @@
 Everything runs on this machine: the web process as the product starts it, PostgreSQL, Redis, the
 fake fleet; what each costs is told apart by its pid. Parts: `ingest` (ten minutes of the fleet, the
 last of them with many tabs, then a storm of reconnects), `rival` (the same against the
-straightforward design), `scrape` (the metrics of the fleet), `charts` (ranges of history).
+straightforward design), `hand_over` (one of two web processes ends), `scrape` (the metrics of the
+fleet), `charts` (ranges of history).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from tests.benchmarks.report import Goal, show
-from tests.benchmarks.telemetry import charts, ingest, rival, scrape
+from tests.benchmarks.telemetry import charts, hand_over, ingest, rival, scrape
 
 GOALS: Final = {
     "ingest": (
@@ -33,6 +34,7 @@ GOALS: Final = {
         Goal("storm_page_s", "slowest page meanwhile, s", most=3),
     ),
     "rival": (Goal("cpu_ratio_vs_plain_channels", "CPU time a sample, plain to ours", least=5),),
+    "hand_over": hand_over.GOALS,
     "scrape": scrape.GOALS,
     "charts": charts.GOALS,
 }
@@ -56,6 +58,7 @@ def main() -> None:
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "ingest": partial(ingest.measure, size),
         "rival": partial(rival.measure, rival.Size()),
+        "hand_over": hand_over.measure,
         "scrape": scrape.measure,
         "charts": charts.measure,
     }
