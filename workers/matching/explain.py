@@ -96,7 +96,7 @@ def runners_up(
 def _runner_up(name: str, throughput: str, loss: float, unseats: bool) -> str:
     if loss >= _FAR_GPUS:
         return f"Next best there: {name} (≈ {throughput}), worth far less in all."
-    less = f"{abs(loss):.2f} GPUs {'less' if loss > 0.0 else 'more'}"
+    less = f"{abs(loss):.2f} {'less' if loss > 0.0 else 'more'}"
     worth = f"worth {less if loss else 'as much'}"
     but = ", but a running job would have to stop" if unseats else " in all"
     return f"Next best there: {name} (≈ {throughput}), {worth}{but}."
