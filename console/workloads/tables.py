@@ -104,7 +104,7 @@ class ServiceTable(Table):
     team = tables.Column(verbose_name="Team", accessor="service__team__name", attrs=WIDE)
     pool = tables.Column(verbose_name="Pool", accessor="service__pool__name", attrs=WIDE)
     tier = tables.Column(accessor="service__tier", attrs=WIDE_NUMBER)
-    instances = tables.Column(attrs=NUMBER)
+    instances = tables.Column(attrs=WIDE_NUMBER)
     neighbours = tables.Column(verbose_name="With a neighbour", attrs=WIDE_NUMBER)
     qps = tables.Column(verbose_name="Load", attrs=NUMBER)
     p99_ms = tables.Column(verbose_name="p99", attrs=NUMBER)
