@@ -14,29 +14,30 @@ export function freshness(ageS, connected, waitedS) {
 }
 
 export function start() {
-  if (!document.getElementById("data-age")) return;
-  const live = { ageS: null, connected: false, at: performance.now() }; // at: when ageS was true, or when the wait for it began
-  document.addEventListener("mf:live", ({ detail }) => {
-    const at = detail.age_s == null ? live.at : performance.now();
-    Object.assign(live, { ageS: detail.age_s, connected: detail.connected, at });
-    const waitedS = (performance.now() - live.at) / 1000, ageS = live.ageS == null ? null : live.ageS + waitedS;
-    drawAge(freshness(ageS, live.connected, waitedS), ageS);
-  });
+  const box = document.getElementById("data-age");
+  if (!box) return;
+  const parts = { box, bar: document.getElementById("stale-bar"), lead: box.querySelector(".hide-s"), text: box.querySelector("[data-age-text]") };
+  let heardAt = performance.now(); // when an age was told, or the wait for the first began
+  const draw = (ageS, connected) => {
+    if (ageS != null) heardAt = performance.now();
+    drawAge(parts, freshness(ageS, connected, (performance.now() - heardAt) / 1000), ageS);
+  };
+  document.addEventListener("mf:summary", ({ detail }) => draw(detail.age_s, true));
+  document.addEventListener("mf:live", ({ detail }) => draw(detail.age_s, detail.connected));
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-reconnect]")) document.dispatchEvent(new CustomEvent("mf:reconnect"));
   });
 }
 
-function drawAge({ tone, stale, lead, text }, ageS) {
-  const box = document.getElementById("data-age"), bar = document.getElementById("stale-bar");
+function drawAge({ box, bar, ...words }, { tone, stale, lead, text }, ageS) {
   if (box.className !== `age is-${tone}`) {
     const glyph = Object.values(GPU_LOOKS).find((look) => look.tone === tone).glyph;
     box.className = `age is-${tone}`;
     box.querySelector("svg.g").setAttribute("class", `g is-${tone}`);
     box.querySelector("path").setAttribute("d", GLYPHS[glyph]);
   }
-  put(box.querySelector(".hide-s"), lead);
-  put(box.querySelector("[data-age-text]"), text);
+  put(words.lead, lead);
+  put(words.text, text);
   if (bar.hidden === stale) bar.hidden = !stale; // its role="alert" is read out once, when it appears
   if (stale) put(bar.querySelector("[data-stale-age]"), ageS == null ? "has sent nothing yet" : `stopped ${ageWord(ageS)}`);
   if (stale || isGuarded) guardDecisions(stale, ageS);

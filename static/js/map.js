@@ -26,7 +26,7 @@ export async function mount(page) {
 class MapPage {
   constructor(page) {
     const find = (name) => page.querySelector(`[data-part="${name}"]`);
-    Object.assign(this, { page, find, form: find("controls"), canvas: find("map"), total: find("total"), empty: find("empty"), zoomWord: find("zoom") });
+    Object.assign(this, { page, find, form: find("controls"), canvas: find("map"), total: find("total"), empty: find("empty"), zoomWord: find("zoom"), zooms: [...page.querySelectorAll("[data-zoom]")] });
     const phone = innerWidth <= 760, shape = phone ? { columns: 1, pad: 12 } : { columns: 4, pad: 16 };
     const height = () => Math.max(phone ? 420 : 560, innerHeight - this.canvas.getBoundingClientRect().top - scrollY - 50);
     this.heat = new Heat(this.canvas, { hug: true, ...shape, least: 3, height, onCounts: (counts) => this.legend.count(counts) });
@@ -44,7 +44,7 @@ class MapPage {
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.form.addEventListener("input", () => { this.readControls(); this.writeAddress(); this.rebuild(); });
     this.page.querySelectorAll("[data-view]").forEach((button) => button.addEventListener("click", (event) => { event.preventDefault(); this.setView(button.dataset.view); }));
-    this.page.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => this.step(Number(button.dataset.zoom))));
+    this.zooms.forEach((button) => button.addEventListener("click", () => this.step(Number(button.dataset.zoom))));
     new Pointing(this.canvas, this);
     document.addEventListener("keydown", (event) => { if (event.key === "t" && isCommand(event) && !document.querySelector("dialog[open]")) this.setView(this.view === "table" ? "map" : "table"); });
     addEventListener("resize", () => this.view === "map" && this.seen && this.rebuild());
@@ -158,9 +158,9 @@ class MapPage {
   }
 
   tellZoom() {
-    const { camera } = this.heat;
-    this.zoomWord.textContent = this.level === "nodes" && this.canShowNodes ? "Nodes" : camera.zoom > 1.005 ? `${camera.zoom.toFixed(1)}×` : "GPUs";
-    const out = this.page.querySelector('[data-zoom="-1"]'), into = this.page.querySelector('[data-zoom="1"]');
+    const { camera } = this.heat, [out, into] = this.zooms;
+    const word = this.level === "nodes" && this.canShowNodes ? "Nodes" : camera.zoom > 1.005 ? `${camera.zoom.toFixed(1)}×` : "GPUs";
+    if (this.zoomWord.textContent !== word) this.zoomWord.textContent = word; // a drag asks in every frame
     out.disabled = this.detail === "nodes" || (camera.zoom <= 1 && !this.canShowNodes);
     into.disabled = this.detail === "gpus" && camera.zoom >= camera.world.closest - 0.01;
   }
@@ -219,14 +219,17 @@ class MapPage {
     this.recall();
   }
 
-  /** States have changed: other rows may pass the filter, or belong to other groups. */
-  regroup() {
-    this.regroupedAt = performance.now();
-    const before = this.rows;
-    this.rows = this.found();
-    const isSame = this.rows.length === before.length && this.rows.every((row, i) => row === before[i]);
-    if (this.view === "map") this.showMap();
-    else if (!isSame) this.table.show(this.rows);
+  /** States have changed: other rows may pass the filter, or belong to other groups. In steps, so that nobody waits for all of it. */
+  async regroup() {
+    const at = this.regroupedAt = performance.now(), before = this.rows, rows = this.found();
+    const isSame = rows.length === before.length && rows.every((row, i) => row === before[i]);
+    await rest();
+    const groups = this.view === "map" ? this.groups(rows) : [];
+    await rest();
+    if (this.regroupedAt !== at || this.card.row !== null) return; // all was built anew meanwhile, or somebody looks
+    this.rows = rows;
+    if (this.view === "map") this.showMap(groups);
+    else if (!isSame) this.table.show(rows);
     if (isSame) return;
     this.watch();
     this.count();
@@ -234,13 +237,18 @@ class MapPage {
 
   found() { return find(store.layout, this.query, (row) => GPU_LOOKS[store.state(row)].word); }
 
-  showMap() {
-    const { layout } = store, { by, fill, range } = this;
-    this.nodes = this.nodes?.layout === layout ? this.nodes : new NodeNames(layout);
-    const isNodes = this.detail === "nodes", names = isNodes ? this.nodes : layout, rows = isNodes ? [...Array(layout.nodeCount).keys()] : this.rows;
+  /** The tiles of these GPUs, or of all nodes. */
+  groups(rows) {
+    const { layout } = store;
+    if (this.nodes?.layout !== layout) this.nodes = new NodeNames(layout);
+    if (this.detail === "nodes") return group(this.nodes, [...Array(layout.nodeCount).keys()], this.by);
+    return group(layout, rows, this.by, (row) => GPU_LOOKS[store.state(row)].word);
+  }
+
+  showMap(groups = this.groups(this.rows)) {
+    const { fill, range } = this, isNodes = this.detail === "nodes";
     this.heat.options.tileNames = !isNodes;
-    const groups = group(names, rows, by, (row) => GPU_LOOKS[store.state(row)].word);
-    this.heat.show({ rows: store[this.detail], groups, fill, range, imported: isNodes ? null : layout.imported });
+    this.heat.show({ rows: store[this.detail], groups, fill, range, imported: isNodes ? null : store.layout.imported });
     this.canvas.style.touchAction = this.heat.camera.isWhole ? "pan-y" : "none";
     this.tellZoom();
   }
@@ -359,5 +367,8 @@ class MapPage {
     this.pin(first);
   }
 }
+
+/** Until the browser has done what waits. */
+const rest = () => new Promise((go) => setTimeout(go));
 
 const number = (text, usual) => (text.trim() === "" || Number.isNaN(Number(text)) ? usual : Number(text));

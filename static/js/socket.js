@@ -1,9 +1,9 @@
 // The one connection of a tab to the live feed. Keeps the store, and tells the page on document:
-//   mf:live     {age_s, connected}       about every second, whether something came or not: what else is due each second goes by it
-//   mf:summary  the fleet in numbers     once a second
+//   mf:summary  the fleet in numbers     once a second, with age_s; what else is due each second goes by it
+//   mf:live     {age_s, connected}       about every second in which there is no summary
 //   mf:event    {op, …}                  somebody changed something
 //   mf:cells    {store, detail, delta, layout} values of GPUs or nodes changed, by a delta of these bytes (null: by more); layout: the store now holds another fleet
-//   mf:feed     {bytes_s, frames_s}      what this tab received a second, over the last ten
+//   mf:feed     {bytes_s, frames_s}      what this tab received a second, over the last ten: told every ten
 // Frames come only to a tab that says what it draws: watch().
 import { Store, Layout } from "./store.js";
 import { FIELDS, decode } from "./wire.js";
@@ -11,6 +11,7 @@ import { FIELDS, decode } from "./wire.js";
 const PATH = "/ws/live/", LAYOUT = "/live/layout.json", SIGN_IN = 4401, MOST_RANGES = 4_096;
 const SNAPSHOT = JSON.stringify({ op: "snapshot" });
 const FIRST_WAIT_MS = 500, LONGEST_WAIT_MS = 10_000, QUIET_MS = 1_250, SILENCE_MS = 8_000; // QUIET_MS: a summary comes every second
+const FIRST_TOLD_MS = 2_000, TOLD_MS = 9_500; // of what is received: with the second or the tenth summary
 
 export const store = new Store();
 
@@ -19,10 +20,9 @@ export function waitMs(attempt, random = Math.random()) {
   return Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt) * (0.5 + random / 2);
 }
 
-const state = { socket: null, attempt: 0, timer: 0, heardAt: 0, beat: 0, ageS: null, wanted: null, waiting: null, number: 0, wish: null };
+const state = { socket: null, attempt: 0, timer: 0, heardAt: 0, quiet: 0, ageS: null, wanted: null, waiting: null, number: 0, wish: null };
 
-// What was received in each of the last seconds; `second` is the present one.
-const received = { bytes: new Float64Array(10), frames: new Float64Array(10), second: 0, seconds: 1 };
+const received = { bytes: 0, frames: 0, since: 0, untilMs: FIRST_TOLD_MS }; // since it was last told
 
 /**
  * From now on this tab draws: detail "gpus" | "nodes" | "none", fields (column numbers) of these rows (null: all),
@@ -54,7 +54,7 @@ export function start() {
   document.addEventListener("visibilitychange", () => !document.hidden && !state.socket && connect(0));
   addEventListener("pagehide", () => state.socket?.close());
   addEventListener("pageshow", (event) => event.persisted && connect(0));
-  beat();
+  expectSummary();
   connect(0);
 }
 
@@ -84,15 +84,20 @@ function lost(socket, code) {
 }
 
 function receive(data) {
-  Object.assign(state, { heardAt: performance.now(), attempt: 0 });
-  received.bytes[received.second] += data.byteLength ?? data.length;
+  state.heardAt = performance.now();
+  state.attempt = 0;
+  received.bytes += data.byteLength ?? data.length;
   if (typeof data !== "string") {
-    received.frames[received.second] += 1;
+    received.frames += 1;
     return show(decode(data), data);
   }
-  const { type, ...body } = JSON.parse(data);
-  if (type === "summary") { state.ageS = body.age_s; beat(); }
-  tell(`mf:${type}`, body);
+  const message = JSON.parse(data);
+  if (message.type === "summary") {
+    state.ageS = message.age_s;
+    expectSummary();
+    tellReceived();
+  }
+  tell(`mf:${message.type}`, message);
 }
 
 function show(frame, bytes) {
@@ -120,12 +125,10 @@ async function fetchLayout(epoch) {
   tell("mf:cells", { store, layout: true });
 }
 
-/** With the summary of each second, by itself where none comes: a timer of its own would wake the page once more. */
-function beat() {
-  clearTimeout(state.beat);
-  state.beat = setTimeout(beat, QUIET_MS);
-  tellAge();
-  tellReceived();
+/** The age is told with each summary, and without where none comes: a timer of its own would wake the page once more each second. */
+function expectSummary() {
+  clearTimeout(state.quiet);
+  state.quiet = setTimeout(() => { expectSummary(); tellAge(); tellReceived(); }, QUIET_MS);
 }
 
 function tellAge() {
@@ -135,11 +138,10 @@ function tellAge() {
 }
 
 function tellReceived() {
-  const { bytes, frames, seconds } = received, mean = (values) => values.reduce((sum, value) => sum + value, 0) / seconds;
-  tell("mf:feed", { bytes_s: mean(bytes), frames_s: mean(frames) });
-  received.second = (received.second + 1) % bytes.length;
-  received.seconds = Math.min(seconds + 1, bytes.length);
-  bytes[received.second] = frames[received.second] = 0;
+  const now = performance.now(), ms = now - received.since;
+  if (ms < received.untilMs) return;
+  tell("mf:feed", { bytes_s: received.bytes * 1000 / ms, frames_s: received.frames * 1000 / ms });
+  Object.assign(received, { bytes: 0, frames: 0, since: now, untilMs: TOLD_MS });
 }
 
 function tell(name, detail) {

@@ -9,7 +9,7 @@ const DOES = {
   async start(canvas, faces) {
     for (const { family, source, ...about } of faces) fonts.add(new FontFace(family, source, about));
     await fonts.load('600 12px "Inter Variable"').catch(() => null); // without it names are drawn in another font
-    painter = new Painter(canvas, (counts) => postMessage(counts));
+    painter = new Painter(canvas, (counts) => postMessage([...counts]));
   },
   show(view, camera, rows) { painter.show(view, camera, cells = new Cells(rows)); },
   cells(rows) { painter.cells(cells = new Cells(rows)); },
