@@ -63,22 +63,41 @@ static bool rivals_in_range(const struct muxmatch_rivals *rivals)
            lanes_within(rivals->chain, (classes + 1) * classes, MUXMATCH_FAR);
 }
 
+static void look(const struct muxmatch_rivals *rivals, int64_t pair, int32_t *gain)
+{
+    int32_t classes = (int32_t)rivals->classes;
+    lanes_gain(gain, rivals->worth + rivals->row[pair] * classes,
+               rivals->chain + rivals->ends[pair] * classes, classes);
+    if (rivals->job_class[pair] < classes)
+        gain[rivals->job_class[pair]] = -MUXMATCH_FAR;
+    rivals->gain[pair] = lanes_most(gain, classes);
+    rivals->other[pair] = lanes_find(gain, rivals->gain[pair], classes);
+}
+
+static bool alike(const struct muxmatch_rivals *rivals, int64_t one, int64_t other)
+{
+    return rivals->job_class[one] == rivals->job_class[other] &&
+           rivals->ends[one] == rivals->ends[other];
+}
+
 int muxmatch_runners_up(const struct muxmatch_rivals *rivals)
 {
     if (!rivals_in_range(rivals))
         return MUXMATCH_BAD_MARKET;
-    int32_t classes = (int32_t)rivals->classes, *gain = memory_room((size_t)classes, sizeof *gain);
-    if (!gain)
-        return MUXMATCH_OUT_OF_MEMORY;
-    for (int64_t i = 0; i < rivals->pairs; i++) {
-        lanes_gain(gain, rivals->worth + rivals->row[i] * classes,
-                   rivals->chain + rivals->ends[i] * classes, classes);
-        if (rivals->job_class[i] < classes)
-            gain[rivals->job_class[i]] = -MUXMATCH_FAR;
-        int32_t most = lanes_most(gain, classes);
-        rivals->other[i] = lanes_find(gain, most, classes);
-        rivals->gain[i] = most;
+    int32_t *gain = memory_room((size_t)rivals->classes, sizeof *gain);
+    int64_t *last = memory_take((size_t)rivals->rows, sizeof *last); /* pair of each row, from 1 */
+    for (int64_t i = 0; gain && last && i < rivals->pairs; i++) {
+        int64_t before = last[rivals->row[i]] - 1;
+        if (before >= 0 && alike(rivals, before, i)) {
+            rivals->other[i] = rivals->other[before];
+            rivals->gain[i] = rivals->gain[before];
+        } else {
+            look(rivals, i, gain);
+            last[rivals->row[i]] = i + 1;
+        }
     }
+    bool looked = gain && last;
     free(gain);
-    return MUXMATCH_FOUND;
+    free(last);
+    return looked ? MUXMATCH_FOUND : MUXMATCH_OUT_OF_MEMORY;
 }
