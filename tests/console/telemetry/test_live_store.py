@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import numpy as np
@@ -9,7 +10,7 @@ from channels.db import database_sync_to_async as in_database
 
 from agents.wire.names import GpuState
 from console.errors import Unavailable
-from console.telemetry import live_store
+from console.telemetry import layout, live_store
 from console.telemetry.hub import Hub
 from console.telemetry.latest import Grid
 from tests.console.telemetry import cast
@@ -108,9 +109,27 @@ def put_down_elsewhere() -> None:
     live_store.publish("web-1", there)
 
 
+@pytest.fixture
+def late_layout(monkeypatch) -> None:
+    """The inventory is read after what others know was taken up for the first time."""
+    taken, take_up, load = threading.Event(), live_store.take_up, layout.load
+
+    async def noted(*args):
+        found = await take_up(*args)
+        taken.set()
+        return found
+
+    def late(*args):
+        assert taken.wait(10)
+        return load(*args)
+
+    monkeypatch.setattr(live_store, "take_up", noted)
+    monkeypatch.setattr(layout, "load", late)
+
+
 @pytest.mark.integration
 @pytest.mark.django_db(transaction=True)
-async def test_a_process_knows_the_fleet_once_it_has_what_others_know(with_redis, hub):
+async def test_a_process_knows_the_fleet_once_it_has_what_others_know(with_redis, hub, late_layout):
     await in_database(put_down_elsewhere)()
     assert not hub.knows_the_fleet
     hub.start()
