@@ -17,6 +17,7 @@ from workers.prediction.predictor import Judgement
 NO_JOBS: Final = "No job waits that it could take."
 NO_GPUS: Final = "No GPU is open for offline work now."
 NO_OTHER: Final = "No other job could run there."
+TOO_MANY: Final = "Too many kinds of jobs take part to say who would be next best there."
 # Of a GPU whose job may not be moved now.
 TAKEN: Final = "taken by a running job"
 # A job that is nearly done is weighed as if its restart were never paid back: no figure for people.

@@ -16,6 +16,8 @@ Its loss is 0 exactly when another plan is worth as much: in a tie, or on one of
 whose jobs could change places. Prices alone only give a bound from below, which is 0 far more
 often: worth[g, c] − worth[g, d] + price[d] − price[c].
 
+Of more than MOST_CLASSES only prices are told.
+
 A running job that may not move is no part of the market. With d on its GPU it would have none, and
 the chain ends where a job more does: in a free place, an emptied GPU, or a job that is left out.
 """
@@ -41,6 +43,8 @@ from workers.matching.weights import GUARD, SCALE
 
 # More than any pair and any chain that there is; less than one with a link that there is not.
 _NEVER: Final = FAR // 2
+# All chains between more would take seconds, and seconds by the cube of their number.
+MOST_CLASSES: Final = 2_000
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class Pairs:
 
 def rivals(matched: Matched) -> dict[int, Rival]:
     """By GPU id, of every pair that the plan makes or leaves as it is."""
-    chain = shortest(matched.proof.changes)
+    changes = matched.proof.changes
+    chain = shortest(changes) if len(changes) <= MOST_CLASSES else None
     gpus = matched.problem.seats.gpus
     found: dict[int, Rival] = {}
     for pairs, worth in (_within(matched), _apart(matched)):
@@ -98,11 +103,14 @@ def _apart(matched: Matched) -> tuple[Pairs, Worths]:
 
 
 def _told(
-    matched: Matched, pairs: Pairs, worth: Worths, chain: NDArray[np.int32]
+    matched: Matched, pairs: Pairs, worth: Worths, chain: NDArray[np.int32] | None
 ) -> Iterator[Rival]:
     """One for each pair, in order."""
+    price, _ = _unguarded(pairs.worth - np.append(matched.proof.lowest, 0)[pairs.ends])
+    if chain is None:
+        earns = (np.maximum(price, 0) / SCALE).tolist()
+        return (Rival("", None, one, explain.TOO_MANY) for one in earns)
     other, loss = runners_up(worth, pairs, chain)
-    price, _ = _unguarded(pairs.worth + chain[-1, pairs.ends])
     loss, unseats = _unguarded(loss)
     unseats |= pairs.ends == len(matched.problem.classes)
     some = np.flatnonzero(other >= 0)

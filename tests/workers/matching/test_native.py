@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import csgraph_from_masked, floyd_warshall
 
 from tests.workers.matching.hostile import (
     hostile,
@@ -128,6 +129,22 @@ def test_both_routes_know_the_same_changes_and_rivals(native, seed):
         strict=True,
     )
     assert all((one == other).all() for one, other in of_both)
+
+
+@pytest.mark.parametrize("nodes", [3, 8, 37])
+def test_shortest_chains_are_those_of_the_reference(native, nodes):
+    """Some changes gain, but no chain of them leads round and gains."""
+    rng = np.random.default_rng(nodes)
+    height = rng.integers(0, 10**6, nodes)
+    chain = (rng.integers(0, 10**6, (nodes, nodes)) + height[:, None] - height).astype(np.int32)
+    chain[rng.random(chain.shape) < 0.3] = certificate.FAR
+    np.fill_diagonal(chain, 0)
+    graph = np.ma.masked_equal(chain, certificate.FAR).astype(np.float64)
+    native.shorten(chain)
+    reference = floyd_warshall(csgraph_from_masked(graph))
+    reached = np.isfinite(reference)
+    assert (chain[reached] == reference[reached]).all()
+    assert (chain[~reached] > certificate.FAR // 2).all()
 
 
 def test_what_is_out_of_range_is_refused(native):

@@ -13,7 +13,7 @@ from console.scheduling.plan import Kind
 from tests.benchmarks.matching.cluster import Cluster
 from tests.workers.cast import a_gpu, a_guest, a_job, a_snapshot, a_use
 from tests.workers.matching.reference import markets, optimum
-from workers.matching import certificate, solve
+from workers.matching import certificate, rivals, solve
 from workers.matching.chains import shortest
 from workers.matching.decide import decide
 from workers.matching.market import Market, Slots
@@ -64,9 +64,9 @@ def test_the_runner_up_and_its_loss_are_those_of_the_reference(market):
 @given(markets())
 def test_the_price_of_a_gpu_is_what_the_plan_would_lose_without_it(market):
     found = solve.assign(market)
-    chain = shortest(certificate.prove(market, found).changes)
+    lowest = certificate.prove(market, found).lowest
     for row, own in zip(found.row.tolist(), found.job_class.tolist(), strict=True):
-        price = int(market.worth[row, own]) + int(chain[-1, own])
+        price = int(market.worth[row, own]) - int(lowest[own])
         assert price == optimum(market) - optimum(one_less(market, row, market.slots))
 
 
@@ -106,6 +106,19 @@ def test_of_every_pair_of_a_plan_the_gpu_is_worth_something_and_no_rival_gains(s
     assert all(one.price >= 0.0 for one in found.values())
     assert all(one.loss is None or one.loss >= 0.0 for one in found.values())
     assert any(one.loss is not None and one.loss > 0.1 for one in found.values())
+
+
+def test_of_too_many_kinds_of_jobs_prices_alone_are_told(monkeypatch):
+    cluster = Cluster(40, 60, 12, 1)
+    plan = decide(cluster.snapshot())
+    usual = plan.rivals()
+    monkeypatch.setattr(rivals, "MOST_CLASSES", 5)
+    few = plan.rivals()
+    assert {gpu: one.price for gpu, one in few.items()} == {
+        gpu: one.price for gpu, one in usual.items()
+    }
+    assert {(one.name, one.loss) for one in few.values()} == {("", None)}
+    assert all("Too many" in one.said for one in few.values())
 
 
 def test_jobs_that_could_change_places_cost_nothing():

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "lanes.h"
 #include "memory.h"
@@ -31,16 +32,40 @@ int muxmatch_changes(const struct muxmatch_made *made)
     return MUXMATCH_FOUND;
 }
 
+/* Ways of the rows `from` to `end` by way of one node. */
+static void pass(int32_t *chain, int64_t nodes, int64_t over, int64_t from, int64_t end)
+{
+    for (int64_t row = from; row < end; row++)
+        if (row != over)
+            lanes_shorten(chain + row * nodes, chain + over * nodes, chain[row * nodes + over],
+                          (int32_t)nodes);
+}
+
+/* By way of HOPS nodes in any order: first among themselves, so that whoever comes to the first of
+ * them knows all that the others can do. */
+static void pass_all(int32_t *chain, int64_t nodes, int64_t first)
+{
+    int32_t bases[HOPS];
+    for (int64_t over = first; over < first + HOPS; over++)
+        pass(chain, nodes, over, first, first + HOPS);
+    for (int64_t row = 0; row < nodes; row++) {
+        if (row >= first && row < first + HOPS)
+            continue;
+        memcpy(bases, chain + row * nodes + first, sizeof bases);
+        lanes_shorten_all(chain + row * nodes, chain + first * nodes, bases, (int32_t)nodes);
+    }
+}
+
 int muxmatch_chains(int32_t *chain, int64_t nodes)
 {
     if (nodes < 0 || nodes > MUXMATCH_MOST_CLASSES + 1 ||
         !lanes_within(chain, nodes * nodes, MUXMATCH_FAR))
         return MUXMATCH_BAD_MARKET;
-    for (int64_t over = 0; over < nodes; over++)
-        for (int64_t from = 0; from < nodes; from++)
-            if (from != over)
-                lanes_shorten(chain + from * nodes, chain + over * nodes,
-                              chain[from * nodes + over], (int32_t)nodes);
+    int64_t over = 0;
+    for (; over + HOPS <= nodes; over += HOPS)
+        pass_all(chain, nodes, over);
+    for (; over < nodes; over++)
+        pass(chain, nodes, over, 0, nodes);
     return MUXMATCH_FOUND;
 }
 

@@ -121,6 +121,19 @@ WIDE void lanes_shorten(int32_t *restrict ways, const int32_t *restrict onward, 
     }
 }
 
+WIDE void lanes_shorten_all(int32_t *restrict ways, const int32_t *restrict onward,
+                            const int32_t *restrict bases, int32_t count)
+{
+    for (int32_t c = 0; c < count; c++) {
+        int32_t least = ways[c];
+        for (int32_t hop = 0; hop < HOPS; hop++) {
+            int32_t through = bases[hop] + onward[hop * (int64_t)count + c];
+            least = through < least ? through : least;
+        }
+        ways[c] = least < -MUXMATCH_FAR ? -MUXMATCH_FAR : least;
+    }
+}
+
 WIDE void lanes_gain(int32_t *restrict gain, const int32_t *restrict worth,
                      const int32_t *restrict way, int32_t count)
 {

@@ -48,6 +48,10 @@ int32_t lanes_relax(int32_t *distance, int32_t *open, int32_t *before, const int
 /* Ways by way of a node that is `base` away, where they are shorter; none below -MUXMATCH_FAR. */
 void lanes_shorten(int32_t *ways, const int32_t *onward, int32_t base, int32_t count);
 
+/* The same by way of HOPS nodes at once, whose `onward` lie one after the other. */
+#define HOPS 8
+void lanes_shorten_all(int32_t *ways, const int32_t *onward, const int32_t *bases, int32_t count);
+
 /* worth - way, where a worth of 0 and less is -MUXMATCH_FAR. */
 void lanes_gain(int32_t *gain, const int32_t *worth, const int32_t *way, int32_t count);
 
