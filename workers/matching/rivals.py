@@ -65,8 +65,8 @@ class Pairs:
 
 def rivals(matched: Matched) -> dict[int, Rival]:
     """By GPU id, of every pair that the plan makes or leaves as it is."""
-    changes = matched.proof.changes
-    chain = shortest(changes) if len(changes) <= MOST_CLASSES else None
+    few = len(matched.problem.classes) <= MOST_CLASSES
+    chain = shortest(matched.proof.changes) if few else None
     gpus = matched.problem.seats.gpus
     found: dict[int, Rival] = {}
     for pairs, worth in (_within(matched), _apart(matched)):
@@ -107,8 +107,8 @@ def _told(
 ) -> Iterator[Rival]:
     """One for each pair, in order."""
     price, _ = _unguarded(pairs.worth - np.append(matched.proof.lowest, 0)[pairs.ends])
+    earns = (np.maximum(price, 0) / SCALE).tolist()
     if chain is None:
-        earns = (np.maximum(price, 0) / SCALE).tolist()
         return (Rival("", None, one, explain.TOO_MANY) for one in earns)
     other, loss = runners_up(worth, pairs, chain)
     loss, unseats = _unguarded(loss)
@@ -121,7 +121,6 @@ def _told(
     lost = np.full(len(pairs), None, object)
     lost[some] = (loss[some] / SCALE).tolist()
     who = map([*names, ""].__getitem__, other.tolist())
-    earns = (np.maximum(price, 0) / SCALE).tolist()
     return map(Rival, who, lost.tolist(), earns, said.tolist())
 
 

@@ -112,7 +112,9 @@ def test_of_too_many_kinds_of_jobs_prices_alone_are_told(monkeypatch):
     cluster = Cluster(40, 60, 12, 1)
     plan = decide(cluster.snapshot())
     usual = plan.rivals()
-    monkeypatch.setattr(rivals, "MOST_CLASSES", 5)
+    monkeypatch.setattr(rivals, "MOST_CLASSES", plan.inputs["job_classes"])
+    assert plan.rivals() == usual
+    monkeypatch.setattr(rivals, "MOST_CLASSES", plan.inputs["job_classes"] - 1)
     few = plan.rivals()
     assert {gpu: one.price for gpu, one in few.items()} == {
         gpu: one.price for gpu, one in usual.items()
