@@ -4,7 +4,7 @@
     python -m tests unit js       # these stages only
 
 Stages that fill both cores run one by one, the others in two lanes at the same time: they wait
-more than they work.
+more than they work. There is one demo at a time, for each takes half a core by being there.
 
 Ends with one line, `N passed, N failed` (and `, N skipped`), and exit status 0 if none failed. With
 CI=true nothing may be skipped for want of a service, a compiler or a browser.
@@ -147,19 +147,25 @@ def stages() -> list[tuple[list[Stage], ...]]:
         "-m", "integration and not gpu", "--timeout=120",
         deadline_s=600, needs="postgres redis",
     )
-    # The product as `make demo` starts it, on SQLite and the packaged Redis; two at once.
-    demo = pytest(
-        "demo", "tests/demo", "-p", "no:randomly", "-n2", "--dist", "loadgroup",
-        deadline_s=840, needs="chromium",
+    # The product as `make demo` starts it, on SQLite and the packaged Redis: once left alone, once
+    # with its story going on.
+    still = pytest(
+        "still", "tests/demo", "-p", "no:randomly", "-m", "not story",
+        deadline_s=600, needs="chromium",
+    )
+    story = pytest(
+        "story", "tests/demo", "-p", "no:randomly", "-m", "story",
+        deadline_s=600, needs="chromium",
     )
     check, docker = make("check", "check", deadline_s=360), make("docker", "docker-check", 120)
     return [
         ([unit],),
         ([sqlite],),
         ([postgres],),
-        ([check, contract], [docker, javascript("js", deadline_s=120), node]),
-        ([browser],),
-        ([integration], [demo]),
+        (
+            [check, contract, browser, integration],
+            [docker, javascript("js", deadline_s=120), node, story, still],
+        ),
     ]
 # fmt: on
 

@@ -1,7 +1,7 @@
 """The real launcher with its real processes, and a real Chromium in front of them.
 
-There are two demos, one still and one in which the story goes on; the files of each are a group of
-pytest-xdist's, so that they can run at the same time.
+There are two demos, one still and one in which the story goes on; the tests of the latter are
+marked `story`, so that the two can run one after the other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def chromium() -> Iterator[Browser]:
 def page(chromium: Browser, demo: Demo) -> Iterator[Page]:
     """A page that fails the test at its end when something went wrong on it unseen."""
     with watched(chromium, demo.url) as context:
-        context.set_default_timeout(LOAD_TIMEOUT_MS)  # another demo runs beside this one
+        context.set_default_timeout(LOAD_TIMEOUT_MS)  # other tests run beside this one
         yield context.new_page()
 
 

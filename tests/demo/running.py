@@ -61,7 +61,7 @@ class Demo:
 
     def sign_in(self, role: str) -> None:
         self.get("/sign-in/")
-        self.post("/demo/sign-in/", role=role, next="/readyz")  # no page yet, so no first view
+        self.post("/demo/sign-in/", role=role, next="/healthz")  # no page yet, so no first view
 
     @property
     def _csrf_token(self) -> str:

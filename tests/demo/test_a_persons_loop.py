@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.demo,
     pytest.mark.timeout(400),
-    pytest.mark.xdist_group("still"),
 ]
 
 SHARED_MS, STOPPED_MS = 60_000, 90_000

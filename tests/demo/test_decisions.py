@@ -15,7 +15,6 @@ from tests.demo.running import Demo, eventually, share
 pytestmark = [
     pytest.mark.demo,
     pytest.mark.timeout(400),
-    pytest.mark.xdist_group("still"),
 ]
 
 PROPOSED_S = 180

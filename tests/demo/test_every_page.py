@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.demo,
     pytest.mark.timeout(240),
-    pytest.mark.xdist_group("story"),
+    pytest.mark.story,
 ]
 
 PAGES = (

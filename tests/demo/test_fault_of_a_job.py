@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.demo,
     pytest.mark.timeout(500),
-    pytest.mark.xdist_group("story"),
+    pytest.mark.story,
 ]
 
 # The story turns sharing on at 0:40; the GPU is watched for 10 s, then a round places the job.

@@ -9,7 +9,7 @@ from tests.demo.story import Story
 pytestmark = [
     pytest.mark.demo,
     pytest.mark.timeout(240),
-    pytest.mark.xdist_group("story"),
+    pytest.mark.story,
 ]
 
 

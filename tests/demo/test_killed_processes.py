@@ -15,7 +15,6 @@ from tests.demo.running import ROOT, Demo, eventually, is_alive, share
 pytestmark = [
     pytest.mark.demo,
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("still"),
 ]
 
 STARTED_AGAIN_S, CONVERGED_S = 60, 180

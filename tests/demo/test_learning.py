@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.demo,
     pytest.mark.timeout(600),
-    pytest.mark.xdist_group("story"),
+    pytest.mark.story,
 ]
 
 # Enough is observed half a minute after the first jobs have warmed up; a training takes seconds.

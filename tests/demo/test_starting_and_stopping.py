@@ -24,7 +24,6 @@ from tests.demo.running import (
 pytestmark = [
     pytest.mark.demo,
     pytest.mark.timeout(400),
-    pytest.mark.xdist_group("still"),
 ]
 
 
