@@ -27,9 +27,10 @@ import numpy as np
 from agents.wire.names import SHARING_MODES, SharingMode
 from console.scheduling.plan import Code
 from console.scheduling.snapshot import GpuFacts, JobFacts, RunningFacts, Snapshot
+from workers.matching import columns
 from workers.matching.closing import Closed, closed
 from workers.matching.columns import Floats, Ints
-from workers.matching.gpu_columns import KEPT, MODE, OPEN
+from workers.matching.gpu_columns import ID, KEPT, MODE, OPEN
 from workers.matching.memory import Memory
 
 MOST_ALONE: Final = 100
@@ -73,13 +74,13 @@ def admit(snapshot: Snapshot, memory: Memory | None = None) -> Field:
     gpus = snapshot.gpus
     told = (memory or Memory()).gpus.of(gpus)
     kept = {at: gpus[at] for at in np.flatnonzero(told[:, KEPT]).tolist()}
-    here = dict(zip(map(attrgetter("id"), gpus), range(len(gpus)), strict=True))
-    avoiding = {job_id for job_id, gpu_id in snapshot.avoid if gpu_id in here}
+    ids = told[:, ID].astype(np.int64)
+    avoiding = _avoiding(snapshot.avoid, ids)
     waiting, out = _due(snapshot.jobs, snapshot.at)
     waiting = _within_caps(waiting, snapshot, out)
     held = {job.id for job in waiting} & {gpu.held_for for gpu in kept.values()}
     shut = _shut_for(kept, held) | _shut(gpus, told, snapshot.mode)
-    running, hosts = _hosted(snapshot.running, here)
+    running, hosts = _hosted(snapshot.running, ids)
     guests = _guests(running, hosts, shut, snapshot)
     alone = _alone(waiting, guests, avoiding - held) | held
     waiting = _looked_at(waiting, avoiding - alone, out)
@@ -173,6 +174,14 @@ def _by_rank(jobs: Iterable[JobFacts]) -> list[JobFacts]:
     return sorted(jobs, key=lambda job: (-job.weight, job.submitted_at, job.id))
 
 
+def _avoiding(avoid: Collection[tuple[UUID, int]], gpus: Ints) -> set[UUID]:
+    """Jobs with a GPU to avoid among those of the round, whose ids are `gpus`."""
+    if not avoid:
+        return set()
+    here = set(gpus.tolist())
+    return {job_id for job_id, gpu_id in avoid if gpu_id in here}
+
+
 def _alone(
     waiting: Sequence[JobFacts], guests: Sequence[Guest], avoiding: Collection[UUID]
 ) -> set[UUID]:
@@ -197,14 +206,12 @@ def _looked_at(jobs: list[JobFacts], later: Collection[UUID], out: Out) -> list[
 # --- running jobs -------------------------------------------------------------------------
 
 
-def _hosted(
-    running: Sequence[RunningFacts], here: Mapping[int, int]
-) -> tuple[Sequence[RunningFacts], Ints]:
-    """Those that run on GPUs of the round, and the positions of these."""
-    at = list(map(here.get, map(attrgetter("gpu_id"), running)))
-    if None in at:
-        running = [one for one, host in zip(running, at, strict=True) if host is not None]
-    return running, np.array([host for host in at if host is not None], np.int64)
+def _hosted(running: Sequence[RunningFacts], gpus: Ints) -> tuple[Sequence[RunningFacts], Ints]:
+    """Those that run on GPUs of the round, and the positions of these, whose ids are `gpus`."""
+    on = np.fromiter(map(attrgetter("gpu_id"), running), np.int64, len(running))
+    at = columns.places(gpus, np.argsort(gpus), on)
+    here = at >= 0
+    return running if here.all() else list(compress(running, here.tolist())), at[here]
 
 
 def _guests(

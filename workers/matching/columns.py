@@ -84,6 +84,14 @@ def groups(key: Ints | Floats) -> tuple[Ints, Ints]:
     return _sorted(key)
 
 
+def places(among: Ints, order: Ints, wanted: Ints) -> Ints:
+    """Where each of `wanted` is among numbers that differ, -1: nowhere. `order` sorts these."""
+    if not len(among):
+        return np.full(len(wanted), -1)
+    at = order[np.minimum(np.searchsorted(among, wanted, sorter=order), len(among) - 1)]
+    return np.where(among[at] == wanted, at, -1)
+
+
 def compact(number: Ints, most: int) -> tuple[Ints, Ints]:
     """As `groups`, of whole numbers from 0 to below `most`, in their order."""
     first = np.full(most, -1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from workers.matching.memory import Memory
 from workers.matching.problem import problem_of
 from workers.matching.rivals import rivals
 from workers.matching.story import Story
+from workers.matching.uncollected import uncollected
 from workers.matching.weights import SCALE
 from workers.prediction.analytic import Analytic
 from workers.prediction.predictor import Predictor
@@ -53,20 +53,7 @@ class _Watch:
         return max(0.0, self.ends - self.clock())
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """A round makes tens of thousands of objects without a cycle among them, and the collector
-    would look through all of them again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-@_uncollected()
+@uncollected()
 def decide(
     snapshot: Snapshot,
     predictor: Predictor = COLD,

@@ -26,6 +26,7 @@ from workers.matching.job_columns import (
     MODEL,
     SINCE,
     STEP_S,
+    WEIGHT,
 )
 from workers.matching.market import Slots
 from workers.matching.memory import Memory, Sides
@@ -45,6 +46,7 @@ class Demand:
     jobs: Sequence[JobFacts]
     rounds: int
     before: Ints
+    weight: Floats
     profile: Ints
     profiles: Sides
     job_class: Ints
@@ -104,8 +106,8 @@ def demand_of(
     example, job_class = _grouped(matched, kind[: len(matched)], alone)
     order = np.lexsort((since, 2 * job_class + waits))
     classes = _classes(matched, example, job_class, order, profile, profiles, waits, alone)
-    kept = memory.jobs.rounds, memory.jobs.before
-    return Demand(jobs, *kept, profile, profiles, job_class, waits, age, classes)
+    kept, weight = (memory.jobs.rounds, memory.jobs.before), told[:, WEIGHT]
+    return Demand(jobs, *kept, weight, profile, profiles, job_class, waits, age, classes)
 
 
 def slots_of(demand: Demand, pinned: Ints) -> Slots:

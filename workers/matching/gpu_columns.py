@@ -20,9 +20,9 @@ from workers.reallocation import shares
 MEMORY_STEP_BYTES: Final = 64 << 20
 # Which column is what. LOAD is all that a predictor is told, CARD the model that it knows, KIND all
 # that a job can ask for or be kept from by name. KEPT is 1 where the GPU is kept for a job, OPEN
-# where nothing but its sharing mode, MODE, keeps it from taking new work.
+# where nothing but its sharing mode, MODE, keeps it from taking new work. An ID is far below 2⁵³.
 SHARE_PERCENT, QUOTA_BYTES, MOST_SLOWDOWN, RESTART_S, MOVE_MIN_GAIN = range(5)
-LOAD, CARD, KIND, KEPT, MODE, OPEN = range(5, 11)
+LOAD, CARD, KIND, KEPT, MODE, OPEN, ID = range(5, 12)
 _LOADS: Final = ("sm_percent", "util_percent", "occupancy_percent", "bandwidth_percent")
 # A load is a number of 5 bits for each of its steps and the share, 10 for the time, and the model.
 _STEP_BITS, _TIME_BITS, _STEPS = 5, 10, 6
@@ -66,6 +66,7 @@ class GpuColumns:
             [gpu.held_for is not None for gpu in gpus],
             list(map(SHARING_MODES.index, map(attrgetter("mode"), gpus))),
             [closed(gpu, gpu.mode) is None for gpu in gpus],
+            list(map(attrgetter("id"), gpus)),
         )
         return np.array(every, np.float64).T.copy()
 

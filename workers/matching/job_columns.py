@@ -18,6 +18,7 @@ CONSERVATIVE: Final = "conservative"
 # Which column is what; the first four are loads in percent.
 LOADS: Final = slice(0, 4)
 MEMORY_BYTES, STEP_S, MODEL, SINCE = 4, 5, 6, 7
+WEIGHT: Final = 9
 # What makes jobs a class, as a number: their loads, and from column 8 on their constraints.
 KIND: Final = 14
 _LOADS: Final = ("sm_percent", "util_percent", "occupancy_percent", "bandwidth_percent")

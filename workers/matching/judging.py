@@ -46,8 +46,7 @@ class Judge:
 
     def best(self, seat: Ints, job: Ints) -> list[Judged]:
         """Pair n is seat n with job n, at the share that is worth most to the policy."""
-        weight = columns.numbers([self.demand.jobs[at] for at in job.tolist()], "weight")
-        most = self.seats.most_slowdown[seat]
+        weight, most = self.demand.weight[job], self.seats.most_slowdown[seat]
         keys = self._keys(seat, job, list(zip(weight.tolist(), most.tolist(), strict=True)))
         new = self._new(keys)
         if len(new):

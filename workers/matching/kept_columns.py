@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from workers.matching.columns import Floats, Ints
+from workers.matching import columns
+from workers.matching.columns import Floats
 
 # More kinds than a fleet has at once; beyond them numbering begins anew.
 MOST_KINDS: Final = 65_536
@@ -40,18 +41,11 @@ class KeptColumns:
         if facts is self._facts:
             return self._told
         own = np.fromiter(map(id, facts), np.int64, len(facts))
-        self.before = self._recalled(own)
+        self.before = columns.places(self._id, self._order, own)
         told = self._read_again(facts)
-        self._order = np.argsort(own)
-        self._facts, self._id, self._told = facts, own[self._order], told
+        self._facts, self._id, self._order, self._told = facts, own, np.argsort(own), told
         self.rounds += 1
         return told
-
-    def _recalled(self, own: Ints) -> Ints:
-        if not len(self._id):
-            return np.full(len(own), -1)
-        at = np.minimum(np.searchsorted(self._id, own), len(self._id) - 1)
-        return np.where(self._id[at] == own, self._order[at], -1)
 
     def _read_again(self, facts: Sequence[Any]) -> Floats:
         new = np.flatnonzero(self.before < 0)

@@ -75,7 +75,8 @@ class KeptWorths:
         known = self._tables.get(most)
         if known is not None and known.worth.size:
             row, column = _rows(known, load), _columns(known, job_class)
-            worth[:] = known.worth[row[:, None], column]
+            kept = known.worth if known.job_class == job_class else known.worth[:, column]
+            np.take(kept, row, axis=0, out=worth, mode="clip")
             rows, columns = np.flatnonzero(row < 0), np.flatnonzero(column < 0)
         _score(worth, rows, every[1], most, weight, scored)
         _score(worth, every[0], columns, most, weight, scored)

@@ -125,9 +125,9 @@ class Memory:
 
     def _add_rows(self, predictor: Predictor, online: Online) -> None:
         """New online sides with all jobs that are held, asked for or not."""
-        made = _ask(predictor, online, self._jobs)
-        self._throughput = np.concatenate([self._throughput, made.throughput])
-        self._slowdown = np.concatenate([self._slowdown, made.slowdown])
+        made, held = _ask(predictor, online, self._jobs), len(self._rows)
+        self._throughput = _with(self._throughput, held, made.throughput)
+        self._slowdown = _with(self._slowdown, held, made.slowdown)
         for key in online.key:
             self._rows[key] = len(self._rows)
 
@@ -153,6 +153,17 @@ class Memory:
         self._throughput, self._slowdown, self._jobs = throughput, slowdown, jobs
         self._rows = {key: place for place, key in enumerate(online.key)}
         self._columns = {key: place for place, key in enumerate(jobs.key)}
+
+
+def _with(table: Floats32, held: int, new: Floats32) -> Floats32:
+    """`new` rows after the first `held`, in place where there is room: most rounds bring some."""
+    needed = held + len(new)
+    if needed > len(table):
+        grown = np.empty((needed + needed // 2, table.shape[1]), np.float32)
+        grown[:held] = table[:held]
+        table = grown
+    table[held:needed] = new
+    return table
 
 
 def _ask(predictor: Predictor, online: Online, jobs: Sides) -> Scores:

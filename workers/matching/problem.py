@@ -569,7 +569,7 @@ def _guests(
     cost = weights.cost_work_s(unsaved, seats.restart_s[seat], throughput)
     left_s = columns.numbers(running, "left_work_s") + unsaved
     gain = weights.least_gain(cost, left_s, seats.move_min_gain[seat])
-    weight = columns.numbers(demand.jobs[len(field.waiting) :], "weight")
+    weight = demand.weight[job]
     return Guests(
         seat=seat,
         job=job,

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -67,11 +66,10 @@ def rivals(matched: Matched) -> dict[int, Rival]:
     """By GPU id, of every pair that the plan makes or leaves as it is."""
     few = len(matched.problem.classes) <= MOST_CLASSES
     chain = shortest(matched.proof.changes) if few else None
-    gpus = matched.problem.seats.gpus
     found: dict[int, Rival] = {}
     for pairs, worth in (_within(matched), _apart(matched)):
-        ids = map(attrgetter("id"), map(gpus.__getitem__, pairs.seat.tolist()))
-        found |= zip(ids, _told(matched, pairs, worth, chain), strict=True)
+        gpus = matched.problem.seats.gpu_id[pairs.seat].tolist()
+        found |= zip(gpus, _told(matched, pairs, worth, chain), strict=True)
     return found
 
 

@@ -12,6 +12,7 @@ from console.scheduling.snapshot import GpuFacts
 from workers.matching import columns
 from workers.matching.columns import Floats, Ints
 from workers.matching.gpu_columns import (
+    ID,
     KEPT,
     KIND,
     LOAD,
@@ -37,6 +38,7 @@ class Seats:
     """
 
     gpus: Sequence[GpuFacts]
+    gpu_id: Ints
     share_percent: Floats
     quota_bytes: Floats
     most_slowdown: Floats
@@ -68,6 +70,7 @@ def seats_of(gpus: Sequence[GpuFacts], told: Floats, numbers: GpuColumns) -> Sea
     models = tuple(cards[number] for number in card[first].tolist())
     return Seats(
         gpus=gpus,
+        gpu_id=told[:, ID].astype(np.int64),
         share_percent=told[:, SHARE_PERCENT],
         quota_bytes=told[:, QUOTA_BYTES],
         most_slowdown=told[:, MOST_SLOWDOWN],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import repeat
 from operator import attrgetter
@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from console.scheduling.plan import Code, Kind, Move, Placing, Verdict
-from console.scheduling.snapshot import GpuFacts
 from workers.matching import explain
 from workers.matching.columns import Bools, Ints
 from workers.matching.judging import Judge
@@ -170,7 +169,7 @@ class Story:
         column.
         """
         guests, memory = self.problem.guests, self.memory
-        gpus = np.fromiter(map(attrgetter("id"), self._hosts), np.int64, len(guests.seat))
+        gpus = self.seats.gpu_id[guests.seat]
         fixed, why = self._why_kept()
         verdict = np.empty(len(gpus), object)
         new = np.ones(len(gpus), bool)
@@ -187,10 +186,6 @@ class Story:
         said = Said(gpus, guests.worth, why, stays, verdict)
         memory.guests.keep(demand.rounds, len(self.problem.field.waiting), guests.hosted, said)
         yield from verdict[stays].tolist()
-
-    @property
-    def _hosts(self) -> Sequence[GpuFacts]:
-        return self.seats.gpus[len(self.problem.field.free) :]
 
     def _stay(self, some: Ints, gpus: Ints, fixed: Bools, why: Objects) -> Iterator[Verdict]:
         """Of the guests `some`, column by column, since in a first round they are all of them."""

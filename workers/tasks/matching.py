@@ -16,12 +16,15 @@ from workers.tasks.register import asked, holder, task
 
 @task(RUN_ROUND)
 def run_round(trigger: str = "schedule") -> None:
-    from workers.deciding import mind  # the solver takes a moment to import; beat needs none
+    # The solver takes a moment to import; beat needs none.
+    from workers.deciding import mind
+    from workers.matching.uncollected import uncollected
 
     call = Call(trigger, *asked())
     profiling.begin(live, timezone.now())  # only these need a GPU on which nobody runs
     for kind in (Round.Kind.SHADOW, Round.Kind.ENFORCE):
-        rounds.run_round(kind, call, timezone.now(), holder(), mind.decide)
+        with uncollected():  # what was decided is let go with it
+            rounds.run_round(kind, call, timezone.now(), holder(), mind.decide)
 
 
 @task(ANSWER_WHY)

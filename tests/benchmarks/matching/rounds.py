@@ -24,6 +24,7 @@ from tests.benchmarks.matching.cluster import Cluster
 from tests.benchmarks.matching.network import untrained
 from workers.matching.decide import decide
 from workers.matching.memory import Memory
+from workers.matching.uncollected import uncollected
 from workers.prediction import artifact
 from workers.prediction.predictor import Predictor
 
@@ -101,10 +102,11 @@ def measure(cluster: Cluster, asked: Predictor, cold: int, warm: int) -> Mapping
 def one_round(snapshot: Snapshot, asked: Predictor, memory: Memory) -> tuple[Plan, Timed]:
     """`memory` is what the round before left."""
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
-    plan = decide(snapshot, asked, memory, budget_s=BUDGET_S)
-    began_rivals_s = time.perf_counter()
-    plan.rivals()  # they are written with the decisions
-    ended_s, ended_cpu_s = time.perf_counter(), time.process_time()
+    with uncollected():  # as a worker does
+        plan = decide(snapshot, asked, memory, budget_s=BUDGET_S)
+        began_rivals_s = time.perf_counter()
+        plan.rivals()  # they are written with the decisions
+        ended_s, ended_cpu_s = time.perf_counter(), time.process_time()
     if plan.late:
         raise RuntimeError("a round took longer than its budget")
     return plan, Timed(
