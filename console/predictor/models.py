@@ -86,16 +86,11 @@ class SoloLatency(models.Model):
 class PredictorVersion(models.Model):
     """A trained predictor with the report of its hold-out. `data` is its file, empty once old."""
 
-    class Origin(models.TextChoices):
-        OBSERVED = "observed", "observed co-locations"
-        SHIPPED = "shipped", "shipped with the product"
-
     number = models.PositiveIntegerField(unique=True)
     state = models.CharField(
         max_length=10, choices=[(s.value, s.value) for s in State], default=State.CANDIDATE
     )
     state_since = models.DateTimeField()
-    origin = models.CharField(max_length=10, choices=Origin.choices)
     simulated = models.BooleanField()
     made_at = models.DateTimeField()
     run = models.ForeignKey(Run, models.SET_NULL, null=True, blank=True)

@@ -77,7 +77,6 @@ def add(
     data: bytes,
     report: dict[str, Any],
     *,
-    origin: str,
     simulated: bool,
     now: datetime,
     run: Run | None = None,
@@ -89,7 +88,6 @@ def add(
             version = PredictorVersion.objects.create(
                 number=last + 1,
                 state_since=now,
-                origin=origin,
                 simulated=simulated,
                 made_at=now,
                 run=run,

@@ -20,7 +20,7 @@ class PredictorVersionSerializer(serializers.ModelSerializer[PredictorVersion]):
     class Meta:
         model = PredictorVersion
         fields = (
-            "number", "state", "state_since", "origin", "simulated", "made_at", "run", "replaced",
+            "number", "state", "state_since", "simulated", "made_at", "run", "replaced",
             "sha256", "report", "changed_by", "why",
         )  # fmt: skip
 

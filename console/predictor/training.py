@@ -140,7 +140,6 @@ def _learn(run: Run, clock: Clock, train: Train) -> dict[str, Any]:
     version = registry.add(
         learnt.data,
         learnt.report,
-        origin=PredictorVersion.Origin.OBSERVED,
         simulated=lesson.simulated,
         now=began_at,  # what is observed from here on is new to it
         run=run,

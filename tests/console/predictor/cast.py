@@ -37,7 +37,7 @@ def a_report(network: float = 0.04, analytic: float = 0.12, **values: Any) -> di
 
 
 def a_version(report: dict[str, Any] | None = None, **values: Any) -> PredictorVersion:
-    facts: dict[str, Any] = {"origin": "observed", "simulated": True, "now": NOW}
+    facts: dict[str, Any] = {"simulated": True, "now": NOW}
     data = values.pop("data", b"a predictor")
     return registry.add(data, report or a_report(), **facts | values)
 
