@@ -23,6 +23,7 @@ from agents.control_block import NO_LIMIT_PERMILLE, ControlBlock
 from agents.control_block import POLICY as PAGE
 from agents.wire.messages import Event
 from agents.wire.names import EndReason, EventKind, Origin, Phase, PlacementState
+from tests.agents.hanging import hang
 from tests.agents.simulated_machine import processes
 from tests.agents.simulated_node import POLICY, SimulatedNode, simulated_node, until
 from tests.agents.xcuda.running import BUILD, build, can_build
@@ -118,7 +119,7 @@ async def test_a_stopped_agent_leaves_its_job_slowed_then_frozen_until_it_goes_o
 
 @contextlib.contextmanager
 def stopped(node: SimulatedNode) -> Iterator[None]:
-    os.kill(node.agent.pid, signal.SIGSTOP)
+    hang(node.agent.pid)
     try:
         yield
     finally:

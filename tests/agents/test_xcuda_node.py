@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 
@@ -13,6 +12,7 @@ from agents.wire.messages import Stop
 from agents.wire.names import Checkpoint, EndReason, EventKind, Origin, Phase, Signal
 from tests.agents.actuators.conftest import Bench, bench
 from tests.agents.cast import EVICTION_ID, PLACEMENT_ID, Stage, desired, placement
+from tests.agents.hanging import hang
 
 __all__ = ["bench"]
 pytestmark = pytest.mark.timeout(30)
@@ -147,7 +147,7 @@ def test_an_overload_that_lasts_ends_the_job_unsaved_at_its_deadline(play):
 def test_a_process_that_hangs_is_ended_through_mps_before_it_is_killed(play):
     play.start(LAUNCHES, checkpoint=Checkpoint.NONE)
     pid = play.guest.facts.pid
-    os.kill(pid, signal.SIGSTOP)
+    hang(pid)
 
     play.stop()
     play.until(lambda: play.stage.told(EventKind.EVICTION_STUCK))

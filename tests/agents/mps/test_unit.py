@@ -12,6 +12,7 @@ import pytest
 from agents import supervisor
 from agents.mps import unit
 from agents.mps.control import ControlFailed, NoProgram
+from tests.agents.hanging import hang
 from tests.agents.mps.conftest import until
 
 
@@ -70,7 +71,7 @@ def test_a_pid_file_that_names_no_daemon(mps, content):
 def test_a_daemon_that_hangs_is_ended_and_started_anew(daemon, monkeypatch):
     monkeypatch.setattr(unit, "SYSTEMD", Path("/nonexistent"))
     found = unit.find(daemon.place)
-    os.kill(found.pid, signal.SIGSTOP)
+    hang(found.pid)
     monkeypatch.setattr(unit, "END_S", 0.1)
     unit.restart(daemon.control, multiuser=True)
     after = unit.find(daemon.place)
