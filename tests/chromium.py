@@ -1,13 +1,12 @@
-"""A headless Chromium: named, installed, installed now (root in CI), or unpacked from npm's."""
+"""A headless Chromium: named, unpacked from npm's, or installed."""
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from pathlib import Path
-
-from tests import debian
 
 ROOT = Path(__file__).resolve().parent.parent
 UNPACKED = ROOT / "var" / "chromium"
@@ -24,23 +23,27 @@ FLAGS = (
 
 
 def find_chromium() -> str:
-    """Return the path of an executable. Raises RuntimeError with what was tried."""
-    if named := os.environ.get("MUXFLOW_CHROMIUM"):
-        return named
-    return installed_chromium() or install_debian_chromium() or unpack_npm_chromium()
+    """Return the path of an executable. Raises RuntimeError with the ways to have one."""
+    named = os.environ.get("MUXFLOW_CHROMIUM")
+    if found := named or unpacked() or installed():
+        return found
+    raise RuntimeError(
+        "No Chromium for tests: on this machine npm's does not run. Install one"
+        f" ({', '.join(NAMES)}), or name its path in MUXFLOW_CHROMIUM."
+    )
 
 
-def installed_chromium() -> str | None:
+def installed() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
-def install_debian_chromium() -> str | None:
-    debian.install("chromium")
-    return installed_chromium()
+def unpacked() -> str | None:
+    """`@sparticuz/chromium` and its own libraries, unpacked once, behind a script that names them.
 
-
-def unpack_npm_chromium() -> str:
-    """Unpack `@sparticuz/chromium` and its own libraries, once, behind a script that names them."""
+    It has no browser around it, and takes a third of the processor's time for each new page.
+    """
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        return None
     script = UNPACKED / "headless"
     if not script.exists():
         UNPACKED.mkdir(parents=True, exist_ok=True)
@@ -62,6 +65,7 @@ def unpack_npm_chromium() -> str:
         script.write_text(
             "#!/bin/sh\n"
             f"export FONTCONFIG_FILE='{fonts}' LD_LIBRARY_PATH='{UNPACKED}/al2023/lib'\n"
+            "export LC_ALL=en_US.UTF-8\n"  # of none it makes a language that no page understands
             f"exec '{UNPACKED}/chromium' \"$@\"\n"
         )
         script.chmod(0o755)
