@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from console.scheduling.plan import Kind
 from tests.benchmarks.matching.cluster import Cluster
 from tests.workers.cast import a_gpu, a_job
 from workers.matching import kept_columns
+from workers.matching.columns import places
 from workers.matching.decide import decide
 from workers.matching.gpu_columns import KIND, GpuColumns
 from workers.matching.job_columns import JobColumns
@@ -51,6 +54,12 @@ def test_columns_that_were_read_before_are_those_of_a_first_reading():
         some = [jobs[at] for at in rng.permutation(20)[: rng.integers(0, 20)]]
         jobs[int(rng.integers(20))] = replace(a_job(int(rng.integers(20))), weight=rng.random())
         assert np.array_equal(kept.of(some), kept._read(some), equal_nan=True)
+
+
+@given(st.lists(st.integers(0, 30), unique=True), st.lists(st.integers(0, 30)))
+def test_what_is_looked_for_among_numbers_is_where_it_is_or_nowhere(among, wanted):
+    found = places(np.array(among, np.int64), np.argsort(among), np.array(wanted, np.int64))
+    assert found.tolist() == [among.index(one) if one in among else -1 for one in wanted]
 
 
 def test_worths_that_were_worked_out_before_are_those_that_are_worked_out_anew():
