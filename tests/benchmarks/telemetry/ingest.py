@@ -216,12 +216,7 @@ def _growth(sizes: Sequence[float]) -> dict[str, float]:
 def fleet(place: Site, size: Size, nodes: int) -> Iterator[int]:
     """Its pid. `agent`: the fake fleet of the agent; `sender`: connections that only speak."""
     if size.fleet == "agent":
-        command = [
-            *(sys.executable, "-m", "agents", "--simulate", f"nodes={nodes},gpus={size.gpus}"),
-            *("--seed", str(size.seed), "--console", place.agents_url),
-            *("--credentials", str(place.credentials), "--faults", str(place.faults)),
-            *("--state-dir", str(place.folder / "fleet")),
-        ]
+        command = [sys.executable, "-m", *place.agents(nodes, size.gpus, size.seed)]
     else:
         command = [
             *(sys.executable, "-m", "tests.benchmarks.telemetry.sender"),

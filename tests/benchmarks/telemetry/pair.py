@@ -41,7 +41,7 @@ class Pair:
         port = self.listener.getsockname()[1]
         self.site = Site(folder, port, variables, folder / "fleet.json", "", {})
         self.site.session = seeded(self.site, nodes, gpus, 0, 1)["session"]
-        self._size, self._looked_at = f"nodes={nodes},gpus={gpus}", _spread(nodes * gpus, looks)
+        self._size, self._looked_at = (nodes, gpus), _spread(nodes * gpus, looks)
         self._started: list[subprocess.Popen[bytes]] = []
 
     def web(self) -> subprocess.Popen[bytes]:
@@ -49,11 +49,7 @@ class Pair:
         return self._start("console.serve", "--fd", fd, "--log-level", "warning")
 
     def fleet(self) -> subprocess.Popen[bytes]:
-        return self._start(
-            *("agents", "--simulate", self._size, "--seed", "1"),
-            *("--console", self.site.agents_url, "--credentials", str(self.site.credentials)),
-            *("--state-dir", str(self.site.folder / "fleet")),
-        )
+        return self._start(*self.site.agents(*self._size, seed=1))
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
         with (self.site.folder / "processes.log").open("ab") as log:

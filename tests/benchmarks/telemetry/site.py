@@ -58,6 +58,14 @@ class Site:
             "Origin": f"http://127.0.0.1:{self.port}",
         }
 
+    def agents(self, nodes: int, gpus: int, seed: int) -> list[str]:
+        """The module and what it is told for a fake fleet that connects here."""
+        return [
+            *("agents", "--simulate", f"nodes={nodes},gpus={gpus}", "--seed", str(seed)),
+            *("--console", self.agents_url, "--credentials", str(self.credentials)),
+            *("--faults", str(self.faults), "--state-dir", str(self.folder / "fleet")),
+        ]
+
     def get(self, path: str, timeout_s: float = 10.0) -> float:
         """How long a page took, in seconds. Raises OSError."""
         request = urllib.request.Request(
