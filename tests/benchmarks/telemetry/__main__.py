@@ -39,6 +39,9 @@ GOALS: Final = {
     "charts": charts.GOALS,
 }
 
+# Before the tabs come, to see what the gateway takes without them.
+LEAST_QUIET_S: Final = 30.0
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -51,6 +54,8 @@ def main() -> None:
     parser.add_argument("--fleet", choices=("agent", "sender"), default="agent", help="(agent)")
     parser.add_argument("--seed", type=int, default=1, help="of the simulated cluster (1)")
     chosen = parser.parse_args()
+    if chosen.duration_s < chosen.watch_s + LEAST_QUIET_S:
+        parser.error(f"--duration-s has to be at least --watch-s and {LEAST_QUIET_S:.0f} more")
     size = ingest.Size(
         *(chosen.nodes, chosen.gpus, chosen.duration_s, chosen.watchers, chosen.watch_s),
         *(chosen.seed, chosen.fleet),
