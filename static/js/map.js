@@ -9,13 +9,15 @@ import { Pointing } from "./heatmap/pointing.js";
 import { Table } from "./heatmap/table.js";
 import { GPU_LOOKS } from "./glyphs.js";
 import { isCommand } from "./keys.js";
-import { store, watch } from "./socket.js";
+import { follow, read, store, watch } from "./socket.js";
+import { FLAGS, LOOK, STATE } from "./wire.js";
 
 const REGROUP_MS = 5_000, SETTLED_MS = 250;
 const LEGIBLE_PX = 5; // a fleet whose cells would be smaller is first shown by its nodes
 const CLOSE_PX = 30; // cells after a step from a node to its GPUs
 const SMALL_FLEET = 2_000; // GPUs: all are watched wherever one looks
 const BY_NODES = ["pool", "rack"]; // groups that keep nodes whole
+const STATES = [LOOK, STATE, FLAGS]; // columns that a state is told by
 
 /** Starts on the page's <div data-module="map">. */
 export async function mount(page) {
@@ -31,9 +33,10 @@ class MapPage {
     const height = () => Math.max(phone ? 420 : 560, innerHeight - this.canvas.getBoundingClientRect().top - scrollY - 50);
     this.heat = new Heat(this.canvas, { hug: true, ...shape, least: 3, height, onCounts: (counts) => this.legend.count(counts) });
     this.card = new Card(find("tip"), this.heat, store);
-    this.table = new Table(find("table"), store, () => this.watch());
+    this.table = new Table(find("table"), store, read, () => { this.watch(); this.follow(); });
     this.legend = new Legend(find("legend"), (brush, chosen) => this.brush(brush, chosen));
     this.level = null; // "nodes" or "gpus", until the first fleet is known neither
+    this.rows = [];
     this.regroupedAt = 0;
   }
 
@@ -51,12 +54,12 @@ class MapPage {
     this.rebuild();
   }
 
-  onCells({ layout, detail, delta }) {
+  onCells({ layout, detail }) {
     if (layout || !this.seen) return this.rebuild();
     if (detail !== this.detail) return;
     const { watch: seen } = store[detail];
     if (seen !== this.watched) { this.watched = seen; this.onWatched(); }
-    this.refresh(delta);
+    this.refresh();
   }
 
   /** What was asked for has come: orders that follow it can be made. */
@@ -128,6 +131,7 @@ class MapPage {
   // ---- what is watched, and how near ----
 
   get detail() { return this.view === "map" && this.level === "nodes" && this.canShowNodes ? "nodes" : "gpus"; }
+  get hangsOnStates() { return this.query !== "" || (this.by === "state" && this.view === "map"); } // which rows are shown, and where
   get canShowNodes() { return BY_NODES.includes(this.by) && !this.query; }
 
   /** A fleet whose GPUs would be specks is shown by its nodes first. */
@@ -203,17 +207,21 @@ class MapPage {
 
   // ---- drawing ----
 
-  /** Which rows are shown may have changed: lay out, draw, count again. */
-  rebuild() {
+  /** Which rows are read: that of the card, or those of the table. */
+  follow() { follow(this.detail, this.view === "table" ? this.table.visible : this.card.row === null ? [] : [this.card.row]); }
+
+  /** Which rows are shown may have changed: lay out, draw, count again. At once, where that hangs on no states. */
+  async rebuild() {
     const { layout } = store;
     if (!layout.epoch) return watch({ detail: "gpus", fields: this.fill.field === undefined ? [] : [this.fill.field] }); // which also tells of the fleet
     this.seen = true;
-    this.regroupedAt = performance.now();
+    const at = this.regroupedAt = performance.now();
     this.level ??= this.usualLevel();
+    if (this.hangsOnStates) await read(STATES);
+    if (this.regroupedAt !== at) return; // anew meanwhile
     this.rows = this.found();
-    if (this.view === "map") this.showMap();
-    else this.table.show(this.rows, this.fillName);
-    this.watch();
+    if (this.view === "map") { this.showMap(); this.watch(); this.follow(); }
+    else { this.heat.rest(); this.table.show(this.rows, this.fillName); }
     this.drawLegend();
     this.count();
     this.recall();
@@ -221,7 +229,9 @@ class MapPage {
 
   /** States have changed: other rows may pass the filter, or belong to other groups. In steps, so that nobody waits for all of it. */
   async regroup() {
-    const at = this.regroupedAt = performance.now(), before = this.rows, rows = this.found();
+    const at = this.regroupedAt = performance.now();
+    await read(STATES);
+    const before = this.rows, rows = this.found();
     const isSame = rows.length === before.length && rows.every((row, i) => row === before[i]);
     await rest();
     const groups = this.view === "map" ? this.groups(rows) : [];
@@ -231,7 +241,7 @@ class MapPage {
     if (this.view === "map") this.showMap(groups);
     else if (!isSame) this.table.show(rows);
     if (isSame) return;
-    this.watch();
+    if (this.view === "map") this.watch();
     this.count();
   }
 
@@ -266,11 +276,9 @@ class MapPage {
   }
 
   /** Values changed. Groups by state and filters by state follow every few seconds: cells must not jump while one looks. */
-  refresh(delta) {
-    const follows = this.query || (this.by === "state" && this.view === "map");
-    if (follows && performance.now() - this.regroupedAt > REGROUP_MS && this.card.row === null) return this.regroup();
-    if (this.view === "map") this.heat.update(delta);
-    else this.table.update();
+  refresh() {
+    if (this.hangsOnStates && performance.now() - this.regroupedAt > REGROUP_MS && this.card.row === null) return this.regroup();
+    if (this.view === "table") this.table.update();
     this.card.refresh();
   }
 
@@ -344,8 +352,9 @@ class MapPage {
 
   focus(row) {
     this.heat.focusOn(row);
-    if (row === null || this.view !== "map" || Number.isNaN(this.heat.placed.x[row] ?? NaN)) return this.card.hide();
-    this.card.show(row, this.detail === "nodes" ? { name: this.nodes.node(row), pool: this.nodes.pool(row), gpus: this.nodes.size(row) } : null);
+    if (row === null || this.view !== "map" || Number.isNaN(this.heat.placed.x[row] ?? NaN)) this.card.hide();
+    else this.card.show(row, this.detail === "nodes" ? { name: this.nodes.node(row), pool: this.nodes.pool(row), gpus: this.nodes.size(row) } : null);
+    this.follow();
   }
 
   open(row) {

@@ -1,28 +1,43 @@
-// The one connection of a tab to the live feed. Keeps the store, and tells the page on document:
+// The live feed as a page hears it. Keeps the store, and tells the page on document:
 //   mf:summary  the fleet in numbers     once a second, with age_s; what else is due each second goes by it
 //   mf:live     {age_s, connected}       about every second in which there is no summary
 //   mf:event    {op, …}                  somebody changed something
-//   mf:cells    {store, detail, delta, layout} values of GPUs or nodes changed, by a delta of these bytes (null: by more); layout: the store now holds another fleet
+//   mf:cells    {detail, layout}         values of GPUs or nodes changed; layout: the store now holds another fleet
 //   mf:feed     {bytes_s, frames_s}      what this tab received a second, over the last ten: told every ten
-// Frames come only to a tab that says what it draws: watch().
-import { Store, Layout } from "./store.js";
-import { FIELDS, decode } from "./wire.js";
+// Frames come only to a tab that says what it draws: watch(). Where a map is drawn, the connection and all cells are in the worker that paints it
+// (remote.js), and the store knows of its rows what follow() and read() ask for.
+import { Feed } from "./feed.js";
+import { remoteOf } from "./remote.js";
+import { Store } from "./store.js";
+import { FIELDS } from "./wire.js";
 
-const PATH = "/ws/live/", LAYOUT = "/live/layout.json", SIGN_IN = 4401, MOST_RANGES = 4_096;
-const SNAPSHOT = JSON.stringify({ op: "snapshot" });
-const FIRST_WAIT_MS = 500, LONGEST_WAIT_MS = 10_000, QUIET_MS = 1_250, SILENCE_MS = 8_000; // QUIET_MS: a summary comes every second
+const MAPS = "canvas[data-heatmap]", MOST_RANGES = 4_096;
+const QUIET_MS = 1_250, SILENCE_MS = 8_000; // QUIET_MS: a summary comes every second
 const FIRST_TOLD_MS = 2_000, TOLD_MS = 9_500; // of what is received: with the second or the tenth summary
 
 export const store = new Store();
 
-/** How long to wait before try number `attempt` (0, 1, …): doubling, jittered, so that tabs do not all come back at once. */
-export function waitMs(attempt, random = Math.random()) {
-  return Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt) * (0.5 + random / 2);
+let begin;
+/** A Feed or a Remote, once it is known which. */
+export const feeding = new Promise((known) => { begin = known; });
+const have = (name, ...given) => feeding.then((feed) => feed[name](...given));
+
+/** Connects when somebody is signed in (the header with the age of the data is there). */
+export function start() {
+  if (!document.getElementById("data-age")) return;
+  document.addEventListener("mf:reconnect", () => have("connect"));
+  document.addEventListener("visibilitychange", () => !document.hidden && have("wake"));
+  addEventListener("pagehide", () => have("leave"));
+  addEventListener("pageshow", (event) => event.persisted && have("connect"));
+  expectSummary();
+  const hear = (name, ...given) => HEARS[name]?.(...given), here = () => new Feed(store, hear);
+  begin(document.querySelector(MAPS) ? remoteOf(store, hear).then((remote) => remote ?? here()) : here());
+  have("connect");
 }
 
-const state = { socket: null, attempt: 0, timer: 0, heardAt: 0, quiet: 0, ageS: null, wanted: null, waiting: null, number: 0, wish: null };
+// ---- what a page asks for ----
 
-const received = { bytes: 0, frames: 0, since: 0, untilMs: FIRST_TOLD_MS }; // since it was last told
+const asked = { number: 0, wish: null };
 
 /**
  * From now on this tab draws: detail "gpus" | "nodes" | "none", fields (column numbers) of these rows (null: all),
@@ -30,11 +45,10 @@ const received = { bytes: 0, frames: 0, since: 0, untilMs: FIRST_TOLD_MS }; // s
  */
 export function watch({ detail, fields = [], rows = null, closer = [] }) {
   const { layout } = store, gpus = rows && layout.ranges(rows), far = gpus && gpus.length <= MOST_RANGES ? gpus : null;
-  const wish = JSON.stringify({ detail, fields: fields.map((field) => FIELDS[field]), gpus: far, closer: layout.ranges(closer) });
-  if (wish === state.wish && store.watches.has(state.number)) return;
-  Object.assign(state, { wish, number: state.number + 1 });
-  store.expect(state.number, { fields, rows: far && mask(layout.count, rows), closer: closer.length ? mask(layout.count, closer) : null });
-  sendWish();
+  const wish = { detail, fields: fields.map((field) => FIELDS[field]), gpus: far, closer: layout.ranges(closer) }, text = JSON.stringify(wish);
+  if (text === asked.wish && store.watches.has(asked.number)) return;
+  Object.assign(asked, { wish: text, number: asked.number + 1 });
+  have("watch", asked.number, wish, { fields, rows: far && mask(layout.count, rows), closer: closer.length ? mask(layout.count, closer) : null });
 }
 
 function mask(count, rows) {
@@ -43,98 +57,49 @@ function mask(count, rows) {
   return out;
 }
 
-function sendWish() {
-  if (state.wish && state.socket?.readyState === WebSocket.OPEN) state.socket.send(JSON.stringify({ op: "watch", number: state.number, ...JSON.parse(state.wish) }));
-}
+/** From now on the store knows these rows, a moment from now and with each second; others it may not. */
+export const follow = (detail, rows) => have("follow", detail, rows);
 
-/** Connects when somebody is signed in (the header with the age of the data is there). */
-export function start() {
-  if (!document.getElementById("data-age")) return;
-  document.addEventListener("mf:reconnect", () => connect(0));
-  document.addEventListener("visibilitychange", () => !document.hidden && !state.socket && connect(0));
-  addEventListener("pagehide", () => state.socket?.close());
-  addEventListener("pageshow", (event) => event.persisted && connect(0));
-  expectSummary();
-  connect(0);
-}
+/** Once these columns of all GPUs are in the store, as they are now. Never, where another fleet comes before. */
+export const read = (columns) => have("read", columns);
 
-function connect(attempt) {
-  clearTimeout(state.timer);
-  forget(state.socket);
-  const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${PATH}`);
-  Object.assign(state, { socket, attempt, heardAt: performance.now() });
-  store.reconnect();
-  socket.addEventListener("open", sendWish);
-  socket.binaryType = "arraybuffer";
-  socket.addEventListener("message", ({ data }) => receive(data));
-  socket.addEventListener("close", ({ code }) => lost(socket, code));
-}
+// ---- what it hears ----
 
-function forget(socket) {
-  state.socket = null;
-  socket?.close();
-}
+const heard = { atMs: 0, triedMs: 0, ageS: null, isConnected: false, quiet: 0 }; // triedMs: when it was connected, or asked to be
+const received = { bytes: 0, frames: 0, since: 0, untilMs: FIRST_TOLD_MS }; // since it was last told
 
-function lost(socket, code) {
-  if (socket !== state.socket) return;
-  state.socket = null;
-  tellAge();
-  if (code === SIGN_IN) return location.reload(); // the sign-in page knows where to come back to
-  state.timer = setTimeout(() => connect(state.attempt + 1), waitMs(state.attempt));
-}
-
-function receive(data) {
-  state.heardAt = performance.now();
-  state.attempt = 0;
-  received.bytes += data.byteLength ?? data.length;
-  if (typeof data !== "string") {
-    received.frames += 1;
-    return show(decode(data), data);
-  }
-  const message = JSON.parse(data);
-  if (message.type === "summary") {
-    state.ageS = message.age_s;
+const HEARS = {
+  connection(isConnected) {
+    Object.assign(heard, { isConnected, triedMs: performance.now() });
+    if (!isConnected) tellAge();
+  },
+  signedOut() { location.reload(); }, // the sign-in page knows where to come back to
+  summary(message, { bytes, frames }) {
+    Object.assign(heard, { atMs: performance.now(), ageS: message.age_s });
+    received.bytes += bytes;
+    received.frames += frames;
     expectSummary();
     tellReceived();
-  }
-  tell(`mf:${message.type}`, message);
-}
-
-function show(frame, bytes) {
-  const outcome = store.apply(frame), { detail } = frame;
-  if (outcome === "ok") return tell("mf:cells", { store, detail, delta: frame.kind === "delta" ? bytes : null, layout: false });
-  if (outcome === "gap") return state.socket.send(SNAPSHOT);
-  if (outcome === "old") return;
-  if (frame.kind === "snapshot") state.waiting = frame; // until we know what its rows are
-  if (state.wanted !== frame.epoch) fetchLayout(frame.epoch);
-}
-
-async function fetchLayout(epoch) {
-  state.wanted = epoch;
-  try {
-    const answer = await fetch(LAYOUT);
-    if (!answer.ok) throw new Error(`${LAYOUT}: ${answer.status}`);
-    store.use(new Layout(await answer.json()));
-  } catch {
-    setTimeout(() => { state.wanted = null; }, 2000); // the next frame asks again
-    return;
-  }
-  state.wanted = null;
-  if (state.waiting && store.apply(state.waiting) !== "ok") state.socket?.send(SNAPSHOT);
-  state.waiting = null;
-  tell("mf:cells", { store, layout: true });
-}
+    tell("mf:summary", message);
+  },
+  event(message) { tell("mf:event", message); },
+  cells(detail) { tell("mf:cells", { detail, layout: false }); },
+  layout() { tell("mf:cells", { layout: true }); },
+};
 
 /** The age is told with each summary, and without where none comes: a timer of its own would wake the page once more each second. */
 function expectSummary() {
-  clearTimeout(state.quiet);
-  state.quiet = setTimeout(() => { expectSummary(); tellAge(); tellReceived(); }, QUIET_MS);
+  clearTimeout(heard.quiet);
+  heard.quiet = setTimeout(() => { expectSummary(); tellAge(); tellReceived(); }, QUIET_MS);
 }
 
 function tellAge() {
-  const silentMs = performance.now() - state.heardAt, connected = state.socket?.readyState === WebSocket.OPEN;
-  if (connected && silentMs > SILENCE_MS) connect(0); // open in name only
-  tell("mf:live", { connected, age_s: state.ageS == null ? null : state.ageS + silentMs / 1000 });
+  const { atMs, triedMs, ageS, isConnected } = heard, now = performance.now();
+  if (isConnected && now - Math.max(atMs, triedMs) > SILENCE_MS) { // open in name only
+    heard.triedMs = now;
+    have("connect");
+  }
+  tell("mf:live", { connected: isConnected, age_s: ageS == null ? null : ageS + (now - atMs) / 1000 });
 }
 
 function tellReceived() {

@@ -54,13 +54,16 @@ export function rowsWhere(count, holds) {
 /** Column numbers as bits. */
 export const maskOf = (fields) => [...fields].reduce((mask, field) => mask | (1 << field), 0);
 
-/** What is known of `count` rows: `columns` of bytes, and the watch that keeps them live, as `Store.expect` made it. */
-export class Cells {
-  constructor({ count, columns, watch }) {
-    Object.assign(this, { count, columns, watch });
+/** One kind of row: a column of bytes a field, and the watch that keeps them live, as `Store.expect` made it. */
+export class Rows {
+  constructor(count, width) {
+    const unheard = (column) => (column === LOOK ? UNREACHABLE : column === STATE || column >= FLAGS ? 0 : MISSING);
+    const columns = Array.from({ length: width }, (_, column) => new Uint8Array(count).fill(unheard(column)));
+    Object.assign(this, { count, columns, watch: null, known: null }); // known: by row, 1 where bytes are kept current; null: all are
+    this.sequence = null; // the second that is shown
   }
 
-  /** Takes in the blocks of a frame; those of columns that are not kept, or of a later version, are left out. */
+  /** Takes in the blocks of a frame; those of columns of a later version are left out. */
   take(blocks) {
     for (const block of blocks) if (this.columns[block.column]) write(block, this.columns[block.column]);
   }
@@ -74,32 +77,42 @@ export class Cells {
     return byte === MISSING ? null : byte * (STEP[field] ?? 0.5);
   }
 
+  isKnown(row) { return this.known === null || this.known[row] === 1; }
+
   /** Whether the value of this row is kept current; where it is not, nothing may be said of it. */
   isWatched(row, field) {
     const { watch } = this;
-    if (watch === null) return false;
+    if (watch === null || !this.isKnown(row)) return false;
     if ((watch.mask >> field) & 1 && (watch.rows === null || watch.rows[row] === 1)) return true;
     return watch.closer !== null && watch.closer[row] === 1;
   }
 
-  /** What it takes to draw a fill by `field` (undefined: by state), as a message can carry it; of GPUs only the columns that are drawn. */
-  drawn(field) {
-    const { count, columns, watch } = this;
-    return { count, watch, columns: columns.map((bytes, column) => (isValue(column) && column !== field ? null : bytes)) };
-  }
-}
-
-/** One kind of row as frames change it. */
-export class Rows extends Cells {
-  constructor(count, width) {
-    const unheard = (column) => (column === LOOK ? UNREACHABLE : column === STATE || column >= FLAGS ? 0 : MISSING);
-    super({ count, columns: Array.from({ length: width }, (_, column) => new Uint8Array(count).fill(unheard(column))), watch: null });
-    this.sequence = null; // the second that is shown
-    this.version = 0; // how often they changed
-  }
-
   forget() {
     this.columns.forEach((bytes, column) => isValue(column) && bytes.fill(MISSING));
+  }
+
+  // ---- some rows of a store that is elsewhere ----
+
+  /** From now on only these are known. */
+  know(rows) {
+    this.known = new Uint8Array(this.count);
+    for (const row of rows) this.known[row] = 1;
+  }
+
+  /** All bytes of these rows, row by row. */
+  bytesOf(rows) {
+    const { columns } = this, out = new Uint8Array(rows.length * columns.length);
+    rows.forEach((row, i) => columns.forEach((bytes, column) => { out[i * columns.length + column] = bytes[row]; }));
+    return out;
+  }
+
+  /** The same, back: these are known from now on. */
+  put(rows, all) {
+    const { columns, known } = this;
+    rows.forEach((row, i) => {
+      columns.forEach((bytes, column) => { bytes[row] = all[i * columns.length + column]; });
+      known[row] = 1;
+    });
   }
 }
 
@@ -108,11 +121,12 @@ export class Store {
     this.use(new Layout({ epoch: 0, gpus: {} }));
   }
 
-  /** Another fleet: nothing is known of it until its snapshot comes. */
-  use(layout) {
+  /** Another fleet: nothing is known of it until its snapshot comes; of the store of another thread, until rows are asked for. */
+  use(layout, isElsewhere = false) {
     this.layout = layout;
     this.gpus = new Rows(layout.count, WIDTH);
     this.nodes = new Rows(layout.nodeCount, TILE_WIDTH);
+    if (isElsewhere) for (const rows of [this.gpus, this.nodes]) rows.know([]);
     this.at = null;
     this.watches = new Map([...(this.watches ?? [])].filter(([, watch]) => watch.rows === null && !watch.closer)); // by number
   }
@@ -142,15 +156,16 @@ export class Store {
     if (frame.watch !== number || frame.kind === "snapshot") this.turn(rows, frame.watch);
     rows.take(frame.blocks);
     rows.sequence = frame.sequence;
-    rows.version += 1;
     this.at = frame.at;
     return "ok";
   }
 
   turn(rows, number) {
-    rows.watch = this.watches.get(number) ?? { number, mask: 0, rows: null, closer: null };
+    rows.watch = this.watchOf(number);
     rows.forget();
   }
+
+  watchOf(number) { return this.watches.get(number) ?? { number, mask: 0, rows: null, closer: null }; }
 
   // ---- GPUs, as pages ask for them ----
 

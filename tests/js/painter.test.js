@@ -1,15 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Canvas, nextFrame } from "./canvas.js";
-import { cell, fleet, frame, rowsOf } from "./fleet.js";
+import { cell, fleet, rowsOf } from "./fleet.js";
 import { FILLS } from "../../static/js/heatmap/colour.js";
 import { arrange, group } from "../../static/js/heatmap/layout.js";
 import { KIND_AT } from "../../static/js/heatmap/tally.js";
-import { Cells } from "../../static/js/store.js";
-import { FLAG, HEADROOM, IDLE, LOOKS, MISSING, OK, SM_ACTIVITY, STALE, STATES, UNREACHABLE, UNSUPPORTED, ZERO } from "../../static/js/wire.js";
+import { FLAG, HEADROOM, IDLE, LOOKS, MISSING, OK, STALE, STATES, UNREACHABLE, UNSUPPORTED, ZERO } from "../../static/js/wire.js";
 
 const { Painter } = await import("../../static/js/heatmap/painter.js"); // after the canvases it draws on
-const { Remote } = await import("../../static/js/heatmap/thread.js");
 const { STATE_NAMES } = await import("../../static/js/heatmap/sprites.js");
 
 const WHOLE = { zoom: 1, x: 0, y: 0 };
@@ -30,15 +28,15 @@ const CELLS = [
   cell(UNSUPPORTED), cell(OK, { [HEADROOM]: 50, 1: STATES.indexOf("OVERLIMIT") }), cell(OK, { [HEADROOM]: 50, 11: FLAG.OFFLINE }),
 ];
 
-/** A painter that shows `rows`, with what it told and how it stands. */
+/** A painter that shows `rows`, and how it stands. */
 function painting(rows, { fill = FILLS.headroom, width = 600, camera = WHOLE, nodes = [["n1", "search", rows.count]] } = {}) {
   const layout = fleet(nodes), groups = group(layout, [...layout.rowOf.values()], "pool"), placed = arrange(groups, rows.count, width, 400);
-  const cells = new Canvas(), told = [], painter = new Painter(cells, (counts) => told.push([...counts]));
+  const cells = new Canvas(), painter = new Painter(cells);
   const view = { placed, groupOf: new Int32Array(rows.count), imported: null, fill, range: { from: fill.from, to: fill.to }, k: inks("rgb(255 255 255)"), width, height: 400, ratio: 1, labels: 22, font: 12, compact: false };
   painter.show(view, camera, rows);
   nextFrame();
   const pixel = (row, at = cells.context.picture) => at[(painter.top[row] - painter.y + 1) * cells.width + painter.left[row] - painter.x + 1];
-  return { painter, cells, told, pixel, look: () => cells.context.picture };
+  return { painter, cells, pixel, look: () => cells.context.picture };
 }
 
 test("each look of a cell is a picture of its own: missing, zero, idle, stale, unreachable and unsupported", () => {
@@ -46,41 +44,6 @@ test("each look of a cell is a picture of its own: missing, zero, idle, stale, u
   assert.equal(seen[2], seen[6], "what is missing is drawn as unsupported");
   seen.splice(2, 1);
   assert.equal(new Set(seen).size, seen.length, `${seen} of ${LOOKS}`);
-});
-
-test("what went through a message is painted as the rows themselves", () => {
-  for (const fill of [FILLS.headroom, FILLS.sm_activity, FILLS.state]) {
-    const rows = rowsOf(...CELLS), here = painting(rows, { fill }), there = painting(new Cells(structuredClone(rows.drawn(fill.field))), { fill });
-    assert.deepEqual(there.look(), here.look());
-    assert.deepEqual(there.told, here.told);
-  }
-});
-
-test("a delta goes to the worker as it came, and all goes where the worker lacks what was before it", () => {
-  const sent = [], worker = { postMessage: (message, moved) => sent.push(structuredClone(message, { transfer: moved })) }, there = new Remote(worker);
-  const rows = rowsOf(...CELLS), { placed } = painting(rows).painter, next = (by = 1) => { rows.version += by; there.cells(rows, new ArrayBuffer(8)); };
-  there.show({ placed, fill: FILLS.headroom }, WHOLE, rows);
-  next();
-  next(2);
-  next();
-  rows.version += 1;
-  there.cells(rows, null);
-  assert.deepEqual(sent.map(([name]) => name), ["show", "delta", "cells", "delta", "cells"]);
-});
-
-test("rows that deltas were written into are painted as the page's own", () => {
-  const rows = rowsOf(...CELLS), there = painting(new Cells(structuredClone(rows.drawn(HEADROOM)))), { blocks } = frame("delta", 2, { 0: cell(OK, { [HEADROOM]: 90, [SM_ACTIVITY]: 7 }), 4: cell(UNREACHABLE) });
-  there.painter.rows.take(blocks);
-  rows.take(blocks);
-  there.painter.cells(there.painter.rows);
-  nextFrame();
-  assert.deepEqual(there.look(), painting(rows).look());
-});
-
-test("a message carries of the values only the one that is drawn", () => {
-  const { columns } = rowsOf(...CELLS).drawn(HEADROOM);
-  assert.ok(columns[HEADROOM] && columns[0] && columns[11]);
-  assert.equal(columns[SM_ACTIVITY], null);
 });
 
 test("a new value is painted in its cell alone, and an old one not again", () => {
@@ -96,13 +59,13 @@ test("a new value is painted in its cell alone, and an old one not again", () =>
 });
 
 test("many messages before a frame of the screen are painted as one, the latest", () => {
-  const rows = rowsOf(...CELLS), { painter, cells, told } = painting(rows);
+  const rows = rowsOf(...CELLS), { painter, cells } = painting(rows);
   for (const byte of [10, 20, 30]) {
     rows.columns[HEADROOM][0] = byte;
     painter.cells(rows);
   }
   nextFrame();
-  assert.deepEqual([cells.context.shown, told.length], [2, 2]);
+  assert.equal(cells.context.shown, 2);
 });
 
 test("a brush fades the others, and gives them back", () => {
@@ -122,7 +85,7 @@ test("a brush follows new values", () => {
   nextFrame();
   const before = look();
   rows.columns[HEADROOM][0] = 90;
-  painter.cells(new Cells(structuredClone(rows.drawn(HEADROOM))));
+  painter.cells(rows);
   nextFrame();
   assert.notEqual(pixel(0), pixel(0, before));
 });
@@ -157,16 +120,30 @@ test("a map that was moved step by step is painted as one that begins there", ()
   }
 });
 
-test("counts are told, and written over the group that they changed in", () => {
-  const rows = rowsOf(...CELLS), { painter, told } = painting(rows), { texts } = painter.headers.c;
-  assert.equal(told.at(-1)[KIND_AT.STALE], 1);
+test("counts are as new as the values, and written over the group that they changed in", () => {
+  const rows = rowsOf(...CELLS), { painter } = painting(rows), { texts } = painter.headers.c;
+  assert.equal(painter.count()[KIND_AT.STALE], 1);
   texts.length = 0;
   painter.cells(rows);
   nextFrame();
   assert.deepEqual(texts, []);
   rows.columns[0][0] = STALE;
   painter.cells(rows);
+  assert.equal(painter.count()[KIND_AT.STALE], 2);
   nextFrame();
-  assert.equal(told.at(-1)[KIND_AT.STALE], 2);
   assert.ok(texts.includes("3"), "of no live data");
+});
+
+test("a map that nobody sees is not painted until it is shown again", () => {
+  const rows = rowsOf(...CELLS), { painter, cells, pixel, look } = painting(rows), before = look();
+  painter.cells(rows);
+  painter.rest();
+  painter.keep({ kind: "look", name: "ZERO" });
+  nextFrame();
+  assert.equal(cells.context.shown, 1);
+  rows.columns[HEADROOM][0] = 90;
+  painter.keep(null);
+  painter.show(painter, WHOLE, rows);
+  nextFrame();
+  assert.notEqual(pixel(0), pixel(0, before));
 });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { waitMs } from "../../static/js/socket.js";
 import { Store } from "../../static/js/store.js";
 import { DUTY, FLAG, HEADROOM, IDLE, OK, P99, SM_ACTIVITY, STALE, UNREACHABLE, UNSUPPORTED } from "../../static/js/wire.js";
 import { WATCHED, cell, fleet, frame } from "./fleet.js";
@@ -101,7 +100,15 @@ test("suspect hardware, silence and imports have states of their own", () => {
   assert.equal(imported.state(0), "INIT");
 });
 
-test("tries get rarer, up to a bound, and differ between tabs", () => {
-  assert.deepEqual([0, 1, 2, 20].map((attempt) => waitMs(attempt, 1)), [500, 1000, 2000, 10000]);
-  assert.equal(waitMs(3, 0), waitMs(3, 1) / 2);
+test("of a store elsewhere only rows that were brought are known, and no longer than they are wanted", () => {
+  const there = started().gpus, store = new Store(), here = () => [0, 1, 2].map((row) => store.gpus.isKnown(row));
+  store.use(fleet(), true);
+  store.gpus.watch = there.watch;
+  assert.deepEqual(here(), [false, false, false]);
+  assert.ok(!store.gpus.isWatched(0, HEADROOM));
+  store.gpus.put([2, 0], there.bytesOf([2, 0]));
+  assert.deepEqual([here(), store.byte(2, 0), store.value(0, HEADROOM)], [[true, false, true], STALE, 25]);
+  assert.ok(store.gpus.isWatched(0, HEADROOM));
+  store.gpus.know([0]);
+  assert.deepEqual(here(), [true, false, false]);
 });

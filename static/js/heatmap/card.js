@@ -50,10 +50,10 @@ export class Card {
 
   draw() {
     if (this.node !== null) return this.drawNode();
-    const { row, store, details } = this, { layout } = store, look = store.byte(row, LOOK), silent = SILENT[look];
+    const { row, store, details } = this, { layout } = store, look = store.gpus.isKnown(row) ? store.byte(row, LOOK) : null, silent = SILENT[look];
     const head = el("div", { class: "row-x tip-head" },
       el("div", { class: "grow" }, el("h3", {}, layout.name(row)), el("span", { class: "qq" }, `${layout.pool(row)} · ${shortModel(layout.model(row))}`)),
-      stateWord(silent ? "NO_DATA" : store.state(row), { word: silent, tag: true }));
+      this.state(store.gpus, silent, () => store.state(row)));
     const body = silent ? [el("p", { class: "q" }, details?.silence || explain(look, layout.hasAgent(row)))] : [this.bars(), this.words(look)];
     const foot = el("div", { class: "row-x tip-foot" }, el("span", { class: "tn" }, details?.age_s == null ? "" : age(details.age_s)), el("span", { class: "grow" }),
       el("span", {}, el("kbd", {}, "↵"), " open"), el("span", {}, el("kbd", {}, "← ↑ → ↓"), " move"));
@@ -63,16 +63,21 @@ export class Card {
 
   /** From afar: how many of a node's GPUs are how, the worst first. */
   drawNode() {
-    const { row, node, store: { nodes } } = this, silent = SILENT[nodes.byte(row, LOOK)];
+    const { row, node, store: { nodes } } = this, silent = nodes.isKnown(row) && SILENT[nodes.byte(row, LOOK)];
     const head = el("div", { class: "row-x tip-head" },
       el("div", { class: "grow" }, el("h3", {}, node.name), el("span", { class: "qq" }, `${node.pool} · ${node.gpus} GPU${node.gpus === 1 ? "" : "s"}`)),
-      stateWord(silent ? "NO_DATA" : stateOf(nodes, row), { word: silent, tag: true }));
-    const counted = (kind, word) => (nodes.byte(row, COUNT[kind]) ? [el("dt", {}, word), el("dd", {}, String(nodes.byte(row, COUNT[kind])))] : []);
+      this.state(nodes, silent, () => stateOf(nodes, row)));
+    const counted = (kind, word) => (nodes.isKnown(row) && nodes.byte(row, COUNT[kind]) ? [el("dt", {}, word), el("dd", {}, String(nodes.byte(row, COUNT[kind])))] : []);
     const states = NODE_STATES.flatMap((kind) => counted(kind, stateWord(kind)));
     const looks = [["IDLE", "Idle, no process"], ["UNSUPPORTED", "Unsupported"], ["STALE", "Stale > 5 s"], ["UNREACHABLE", "Unreachable"], ["GUESTS", "Offline guests"]].flatMap(([kind, word]) => counted(kind, word));
     const foot = el("div", { class: "row-x tip-foot" }, el("span", {}, "Worst GPU colours the tile"), el("span", { class: "grow" }), el("span", {}, el("kbd", {}, "↵"), " zoom in"));
     this.box.replaceChildren(head, el("dl", { class: "kv counts" }, ...states, ...looks), foot);
     this.place();
+  }
+
+  /** The word of a state, or of a silence; "…" until the row is known. */
+  state(rows, silent, name) {
+    return rows.isKnown(this.row) ? stateWord(silent ? "NO_DATA" : name(), { word: silent, tag: true }) : el("span", { class: "qq" }, "…");
   }
 
   bars() {

@@ -29,7 +29,7 @@ export class Heat {
 
   /**
    * Shows other rows, groups or colours: { rows (of the store), groups (as `group` answers them), fill, range, imported (by row, 1 without an agent) }.
-   * What is not named stays. Lays out and draws everything.
+   * What is not named stays. Lays out and draws everything; new values of the rows are drawn as they come.
    */
   show(view) {
     Object.assign(this, view);
@@ -63,8 +63,8 @@ export class Heat {
     this.height = this.canvas.clientHeight;
   }
 
-  /** New values; `delta`: the bytes of the frame that brought them, or null, no longer the caller's. */
-  update(delta) { if (this.shown.length) this.have("cells", this.rows, delta); }
+  /** Nobody sees it until it is shown again. */
+  rest() { this.have("rest"); }
 
   /** Only what a brush holds keeps its colours; null: all does. */
   brushBy(brush) { this.have("keep", brush); }

@@ -17,13 +17,11 @@ export async function mount(canvas) {
     const { layout } = store, detail = detailOf(layout, canvas.clientWidth, canvas.clientHeight), names = detail === "gpus" ? layout : new NodeNames(layout);
     watch({ detail, fields: [HEADROOM] });
     heat.show({ rows: store[detail], groups: group(names, [...Array(names.count).keys()], "pool"), fill: FILLS.headroom, imported: detail === "gpus" ? layout.imported : null });
-    return detail;
   };
-  let shown = showAll();
+  showAll();
   const onCells = ({ detail }) => {
     if (!canvas.isConnected) { heat.destroy(); document.removeEventListener("mf:cells", onCells); return; }
-    if (detail.layout) shown = showAll();
-    else if (detail.detail === shown) heat.update(detail.delta);
+    if (detail.layout) showAll();
   };
   document.addEventListener("mf:cells", onCells);
   if (canvas.dataset.href) canvas.addEventListener("click", () => { location.href = canvas.dataset.href; });

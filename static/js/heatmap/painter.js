@@ -12,9 +12,8 @@ import { NodeTally, Tally } from "./tally.js";
 const NONE = -1;
 
 export class Painter {
-  /** `onCounts` is told how many rows are how, as Tally.total holds it, whenever that was counted. */
-  constructor(canvas, onCounts) {
-    Object.assign(this, { canvas, onCounts, rows: null, brush: null, x: 0, y: 0 }); // x, y: of the window on the map, in pixels of the screen
+  constructor(canvas) {
+    Object.assign(this, { canvas, rows: null, brush: null, x: 0, y: 0 }); // x, y: of the window on the map, in pixels of the screen
     this.context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
     this.headers = new Headers(this);
     this.paint = () => this.paintNow();
@@ -59,6 +58,9 @@ export class Painter {
     this.schedule();
   }
 
+  /** Nobody sees the map until it is shown again. */
+  rest() { this.rows = null; }
+
   schedule() {
     if (this.isScheduled || !this.rows) return;
     this.isScheduled = true;
@@ -67,15 +69,18 @@ export class Painter {
 
   paintNow() {
     this.isScheduled = false;
-    if (this.isCountDue) this.count();
+    if (!this.rows) return;
+    this.count();
     const seen = this.isWholeDue ? this.begin() : this.move(), isDrawn = this.drawCells(seen), isWritten = this.headers.draw(seen);
     if (seen !== NOTHING || isDrawn || isWritten) this.context.putImageData(this.image, 0, 0);
-    this.isWholeDue = this.isCountDue = false;
+    this.isWholeDue = false;
   }
 
+  /** How many rows are how, as Tally.total holds it. */
   count() {
-    this.tally.follow(this.rows);
-    this.onCounts(this.tally.total);
+    if (this.isCountDue) this.tally.follow(this.rows);
+    this.isCountDue = false;
+    return this.tally.total;
   }
 
   // ---- the buffer, and the window of it ----

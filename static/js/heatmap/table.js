@@ -1,7 +1,7 @@
 // The map as a table: the same GPUs, values and looks, for screen readers, for tests, and for whoever wants the numbers.
 import { NO_DATA, quantity } from "../figures.js";
 import { el, state as stateWord } from "../kit.js";
-import { DUTY, FLAG, GPU_UTIL, HEADROOM, LOOK, LOOKS, MEMORY, OFFLINE_SHARE, P99, POWER, SM_ACTIVITY, STALE, TEMPERATURE, UNREACHABLE } from "../wire.js";
+import { DUTY, FLAG, FLAGS, GPU_UTIL, HEADROOM, LOOK, LOOKS, MEMORY, OFFLINE_SHARE, P99, POWER, SM_ACTIVITY, STALE, STATE, TEMPERATURE, UNREACHABLE } from "../wire.js";
 
 const PENDING = "…"; // the value is asked for and not here yet
 
@@ -9,29 +9,29 @@ const PAGE = 100;
 const text = (value) => (a, b) => String(value(a)).localeCompare(String(value(b)), "en", { numeric: true });
 const LOOK_WORDS = { OK: "live", ZERO: "live, zero", IDLE: "live, idle", STALE: "stale", UNREACHABLE: "unreachable", UNSUPPORTED: "unsupported" };
 
-/** Columns: how a cell reads, how two rows compare (missing values last). */
+/** Columns: how a cell reads, how two rows compare, and by which bytes; which are missing, and come last. */
 function columns(store) {
-  const { layout } = store;
+  const { layout, gpus } = store, known = (read) => (row) => (gpus.isKnown(row) ? read(row) : PENDING);
   const number = (word, field, unit = "%", digits = 0, opt = true) => ({
-    word, num: true, opt, field, read: (row) => (store.gpus.isWatched(row, field) ? quantity(store.value(row, field), unit, digits) : PENDING),
-    compare: (a, b) => { const x = store.value(a, field), y = store.value(b, field); return (x === null) - (y === null) || x - y; },
+    word, num: true, opt, field, by: [field], read: (row) => (gpus.isWatched(row, field) ? quantity(store.value(row, field), unit, digits) : PENDING),
+    isMissing: (row) => store.value(row, field) === null, compare: (a, b) => store.value(a, field) - store.value(b, field),
   });
   return {
     gpu: { word: "GPU", read: (row) => el("a", { href: `/gpus/${layout.id(row)}/` }, layout.name(row)), compare: text((row) => layout.name(row)) },
     pool: { word: "Pool", opt: true, read: (row) => layout.pool(row), compare: text((row) => layout.pool(row)) },
     model: { word: "Model", opt: true, read: (row) => layout.model(row), compare: text((row) => layout.model(row)) },
     service: { word: "Online service", opt: true, read: (row) => layout.service(row) ?? "none", compare: text((row) => layout.service(row) ?? "") },
-    state: { word: "State", read: (row) => stateWord(store.state(row)), compare: text((row) => store.state(row)) },
+    state: { word: "State", by: [LOOK, STATE, FLAGS], read: known((row) => stateWord(store.state(row))), compare: text((row) => store.state(row)) },
     headroom: number("Headroom", HEADROOM, "%", 0, false),
     sm_activity: number("SM activity", SM_ACTIVITY, "%", 0, false),
     offline_share: number("Offline share", OFFLINE_SHARE),
     utilisation: number("Utilisation", GPU_UTIL),
     memory: number("Memory", MEMORY),
     p99: number("p99 of SLO", P99),
-    duty: { ...number("Duty", DUTY), read: (row) => (!store.gpus.isWatched(row, DUTY) ? PENDING : store.has(row, FLAG.OFFLINE) ? quantity(store.value(row, DUTY), "%") : "no guest") },
+    duty: { ...number("Duty", DUTY), read: (row) => (!gpus.isWatched(row, DUTY) ? PENDING : store.has(row, FLAG.OFFLINE) ? quantity(store.value(row, DUTY), "%") : "no guest") },
     temperature: number("Temp.", TEMPERATURE, "°C"),
     power: number("Power", POWER),
-    data: { word: "Data", read: (row) => LOOK_WORDS[LOOKS[store.byte(row, LOOK)]], compare: (a, b) => store.byte(a, LOOK) - store.byte(b, LOOK) },
+    data: { word: "Data", by: [LOOK], read: known((row) => LOOK_WORDS[LOOKS[store.byte(row, LOOK)]]), compare: (a, b) => store.byte(a, LOOK) - store.byte(b, LOOK) },
   };
 }
 
@@ -39,9 +39,9 @@ function columns(store) {
 const DESCENDING = new Set(["sm_activity", "utilisation", "memory", "offline_share", "temperature", "power", "p99"]);
 
 export class Table {
-  /** `onShown` is told whenever other rows, or rows in another order, are shown. */
-  constructor(box, store, onShown) {
-    Object.assign(this, { box, store, onShown, rows: [], order: [], columns: {}, by: "headroom", down: false, shown: PAGE, cells: new Map() });
+  /** `read(columns)` brings them up to date in the store; `onShown` is told whenever other rows, or rows in another order, are shown. */
+  constructor(box, store, read, onShown) {
+    Object.assign(this, { box, store, read, onShown, rows: [], order: [], columns: {}, by: "headroom", down: false, shown: PAGE, cells: new Map() });
   }
 
   /** The rows that are seen, and the field that all are ordered by (undefined when that is none). */
@@ -49,13 +49,13 @@ export class Table {
   get field() { return this.columns[this.by]?.field; }
 
   /** Shows these rows, ordered by a column; `by` of a fill orders from its loud end. */
-  show(rows, by) {
+  async show(rows, by) {
     if (by && by !== this.by) Object.assign(this, { by, down: DESCENDING.has(by), shown: PAGE });
-    this.rows = rows;
-    this.columns = columns(this.store);
-    const { compare } = this.columns[this.by], turn = this.down ? -1 : 1, { layout } = this.store;
-    const missing = (row) => Number(this.columns[this.by].num === true && this.columns[this.by].read(row) === NO_DATA);
-    this.order = [...rows].sort((a, b) => missing(a) - missing(b) || turn * compare(a, b) || layout.id(a) - layout.id(b));
+    Object.assign(this, { rows, columns: columns(this.store) });
+    const asked = this.asked = this.columns[this.by], { by: bytes = [], compare, isMissing = () => false } = asked, turn = this.down ? -1 : 1, { layout } = this.store;
+    await this.read(bytes);
+    if (asked !== this.asked) return; // for other rows, or in another order, meanwhile
+    this.order = [...rows].sort((a, b) => isMissing(a) - isMissing(b) || turn * compare(a, b) || layout.id(a) - layout.id(b));
     this.draw();
   }
 
@@ -98,7 +98,7 @@ export class Table {
   /** All that the cells of a row are written from. */
   from(row) {
     const { watch, columns } = this.store.gpus;
-    return `${watch?.number} ${columns.map((bytes) => bytes[row])}`;
+    return `${this.store.gpus.isKnown(row)} ${watch?.number} ${columns.map((bytes) => bytes[row])}`;
   }
 
   /** New values, in place. */

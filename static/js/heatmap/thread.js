@@ -1,55 +1,66 @@
-// Where the map is painted: in a worker, so that neither frames nor panning keep the page waiting; in the page where browsers cannot.
+// Where the map is painted: in the worker that hears the feed, so that neither frames nor panning keep the page waiting; in the page where browsers cannot.
+import { Remote } from "../remote.js";
+import { feeding, store } from "../socket.js";
 import { Painter } from "./painter.js";
 
-const FAMILY = "Inter Variable", STARTS_WITHIN_MS = 5_000;
+const FAMILY = "Inter Variable";
 
-/** A painter for a canvas, whose counts `onCounts` is told: with the methods of `Painter`, and `end()`. */
+/** A painter for a canvas, which follows the feed by itself, and tells `onCounts` how many rows are how: show, look, keep, rest, end. */
 export async function painterOf(canvas, onCounts) {
-  const worker = await started();
-  if (worker === null) return Object.assign(new Painter(canvas, onCounts), { end() {} });
-  const there = new Remote(worker);
-  worker.addEventListener("message", ({ data }) => onCounts(data));
-  there.start(canvas.transferControlToOffscreen());
-  return there;
+  const feed = await feeding;
+  return feed instanceof Remote ? new There(feed, canvas, onCounts) : new Here(canvas, onCounts);
 }
 
-/** The worker once it runs; null where there can be none. Only then is a canvas handed over, which cannot be taken back. */
-async function started() {
-  if (!globalThis.Worker || !globalThis.HTMLCanvasElement?.prototype.transferControlToOffscreen || !import.meta.resolve) return null;
-  const worker = new Worker(import.meta.resolve("./worker.js"), { type: "module", name: "map" });
-  const runs = await new Promise((tell) => {
-    worker.addEventListener("message", () => tell(true), { once: true });
-    worker.addEventListener("error", () => tell(false), { once: true });
-    setTimeout(tell, STARTS_WITHIN_MS, false);
-  });
-  if (!runs) worker.terminate();
-  return runs ? worker : null;
+/** In the page. */
+class Here {
+  constructor(canvas, onCounts) {
+    Object.assign(this, { painter: new Painter(canvas), onCounts });
+    this.follow = ({ detail: { detail } }) => detail && this.painter.rows === store[detail] && this.paint(store[detail]);
+    document.addEventListener("mf:cells", this.follow);
+  }
+
+  paint(rows) {
+    this.painter.cells(rows);
+    this.onCounts(this.painter.count());
+  }
+
+  show(view, camera, rows) {
+    this.painter.show(view, camera, rows);
+    this.onCounts(this.painter.count());
+  }
+
+  look(camera) { this.painter.look(camera); }
+  keep(brush) { this.painter.keep(brush); }
+  rest() { this.painter.rest(); }
+  end() { document.removeEventListener("mf:cells", this.follow); }
 }
 
-/** A painter in another thread. */
-export class Remote {
-  constructor(worker) { this.worker = worker; }
+/** In the worker, under a number. */
+class There {
+  constructor(remote, canvas, onCounts) {
+    Object.assign(this, { remote, number: There.next += 1 });
+    remote.counts.set(this.number, onCounts);
+    const moved = canvas.transferControlToOffscreen();
+    remote.post("start", [this.number, moved, faces()], [moved]);
+  }
 
-  start(canvas) { this.worker.postMessage(["start", canvas, faces()], [canvas]); }
-
+  /** `placed` without what only a page needs of it. */
   show({ placed, ...view }, camera, rows) {
     const { x, y, tiles, pitch, nameRoom, size, sizeY } = placed, groups = placed.groups.map(({ name, note, size: gpus, x: left, y: top, width }) => ({ name, note, size: gpus, x: left, y: top, width }));
-    Object.assign(this, { rows, version: rows.version, field: view.fill.field });
-    this.worker.postMessage(["show", { ...view, placed: { x, y, tiles, pitch, nameRoom, size, sizeY, groups } }, camera, rows.drawn(this.field)]);
+    const detail = rows === store.nodes ? "nodes" : "gpus";
+    this.remote.post("show", [this.number, store.layout.epoch, { ...view, placed: { x, y, tiles, pitch, nameRoom, size, sizeY, groups } }, camera, detail]);
   }
 
-  /** By the delta that brought them, which is not copied; whole where there is none, or the worker lacks what was before it. */
-  cells(rows, delta) {
-    const isNext = delta?.byteLength > 0 && rows === this.rows && rows.version === this.version + 1;
-    if (isNext) this.worker.postMessage(["delta", delta], [delta]);
-    else this.worker.postMessage(["cells", rows.drawn(this.field)]);
-    Object.assign(this, { rows, version: rows.version });
-  }
+  look(camera) { this.remote.post("look", [this.number, camera]); }
+  keep(brush) { this.remote.post("keep", [this.number, brush]); }
+  rest() { this.remote.post("rest", [this.number]); }
 
-  look(camera) { this.worker.postMessage(["look", camera]); }
-  keep(brush) { this.worker.postMessage(["keep", brush]); }
-  end() { this.worker.terminate(); }
+  end() {
+    this.remote.counts.delete(this.number);
+    this.remote.post("end", [this.number]);
+  }
 }
+There.next = 0;
 
 /** The page's font, as a worker can load it: a style sheet's own addresses are relative to it. */
 function faces() {

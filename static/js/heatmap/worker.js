@@ -1,29 +1,77 @@
-// The painter in a thread of its own; `thread.js` is its other end. A message is [method, …arguments]; counts go back as they are.
-import { Cells } from "../store.js";
-import { decode } from "../wire.js";
+// The feed and its painters in a thread of their own; `remote.js` and `thread.js` are its other ends. A message to it is [name, …arguments]; one to the page
+// is a list of such: what a Feed tells, and the counts, the cells that the page reads and the columns that it asks for.
+import { Feed } from "../feed.js";
+import { Store } from "../store.js";
 import { Painter } from "./painter.js";
 
-let painter, cells;
+const store = new Store(), painters = new Map();
+const NOTHING = { number: 0, detail: "gpus", rows: [] };
+let followed = NOTHING, changed = null; // the detail whose cells changed since the last summary
 
-const DOES = {
-  async start(canvas, faces) {
-    for (const { family, source, ...about } of faces) fonts.add(new FontFace(family, source, about));
-    await fonts.load('600 12px "Inter Variable"').catch(() => null); // without it names are drawn in another font
-    painter = new Painter(canvas, (counts) => postMessage([...counts]));
+const feed = new Feed(store, (...news) => {
+  if (news[0] === "cells") return repaint(news[1]);
+  if (news[0] === "layout") followed = NOTHING;
+  postMessage(news[0] === "summary" ? [...second(), news] : [news]);
+});
+
+function repaint(detail) {
+  changed = detail;
+  for (const painter of painters.values()) if (painter.rows === store[detail]) painter.cells(painter.rows);
+}
+
+/** What the page is told with the summary of a second, so that one message wakes it. */
+function second() {
+  const detail = changed, counting = [...painters].filter(([, { rows }]) => rows !== null && rows === store[detail]);
+  changed = null;
+  return detail ? [...counting.map(([number, painter]) => counts(number, painter)), cells(detail)] : [];
+}
+
+const counts = (number, painter) => ["counts", number, [...painter.count()]];
+const cells = (detail) => ["cells", detail, store[detail].watch?.number, followed.number, detail === followed.detail ? store[detail].bytesOf(followed.rows) : null];
+
+const ASKED = {
+  connect() { feed.connect(); },
+  wake() { feed.wake(); },
+  leave() { feed.leave(); },
+  watch(...given) { feed.watch(...given); },
+
+  follow(epoch, rows) {
+    if (epoch !== store.layout.epoch) return;
+    followed = rows;
+    postMessage([cells(followed.detail)]);
   },
-  show(view, camera, rows) { painter.show(view, camera, cells = new Cells(rows)); },
-  cells(rows) { painter.cells(cells = new Cells(rows)); },
-  delta(bytes) {
-    cells.take(decode(bytes).blocks);
-    painter.cells(cells);
-  },
-  look(camera) { painter.look(camera); },
-  keep(brush) { painter.keep(brush); },
+
+  read(epoch, columns) { postMessage([["answer", epoch === store.layout.epoch ? columns.map((column) => store.gpus.columns[column]) : null]]); },
 };
 
-let done = Promise.resolve();
+// By the number of the painter.
+const PAINTS = {
+  start(number, canvas) { painters.set(number, new Painter(canvas)); },
+
+  /** Of another fleet than the page has heard of nothing is shown; it will be told at once. */
+  show(number, epoch, view, camera, detail) {
+    if (epoch !== store.layout.epoch) return;
+    const painter = painters.get(number);
+    painter.show(view, camera, store[detail]);
+    postMessage([counts(number, painter)]);
+  },
+
+  look(number, camera) { painters.get(number).look(camera); },
+  keep(number, brush) { painters.get(number).keep(brush); },
+  rest(number) { painters.get(number).rest(); },
+  end(number) { painters.get(number).rest(); painters.delete(number); },
+};
+
+let ready; // once fonts are there; what is painted waits for them, each in its turn
+
+async function load(faces) {
+  for (const { family, source, ...about } of faces) fonts.add(new FontFace(family, source, about));
+  await fonts.load('600 12px "Inter Variable"').catch(() => null); // without it names are drawn in another font
+}
+
 addEventListener("message", ({ data: [name, ...given] }) => {
-  if (painter) DOES[name](...given);
-  else done = done.then(() => DOES[name](...given)); // in their order, the first once fonts are there
+  if (name in ASKED) return ASKED[name](...given);
+  if (name === "start") ready ??= load(given[2]);
+  ready.then(() => PAINTS[name](...given));
 });
 postMessage("ready");

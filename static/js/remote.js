@@ -1,0 +1,87 @@
+// The page's end of the worker that hears the feed and paints the map (heatmap/worker.js). It wakes the page with one message a second.
+import { Layout } from "./store.js";
+
+const STARTS_WITHIN_MS = 5_000;
+
+/** The worker once it runs, with the methods of a Feed; null where there can be none. `hear` is told what a Feed tells. */
+export async function remoteOf(store, hear) {
+  if (!globalThis.Worker || !globalThis.HTMLCanvasElement?.prototype.transferControlToOffscreen || !import.meta.resolve) return null;
+  const worker = new Worker(import.meta.resolve("./heatmap/worker.js"), { type: "module", name: "map" });
+  const runs = await new Promise((tell) => {
+    worker.addEventListener("message", () => tell(true), { once: true });
+    worker.addEventListener("error", () => tell(false), { once: true });
+    setTimeout(tell, STARTS_WITHIN_MS, false);
+  });
+  if (runs) return new Remote(worker, store, hear);
+  worker.terminate();
+  return null;
+}
+
+const NOTHING = { number: 0, detail: "gpus", rows: [] };
+
+export class Remote {
+  /** `counts`: who is told how many rows are how, by the number of the painter that counted them. */
+  constructor(worker, store, hear) {
+    Object.assign(this, { worker, store, hear, followed: NOTHING, waiting: [], counts: new Map() });
+    worker.addEventListener("message", ({ data }) => data.forEach((news) => this.take(...news)));
+    store.use(store.layout, true);
+  }
+
+  post(name, given, moved) { this.worker.postMessage([name, ...given], moved); }
+
+  connect() { this.post("connect", []); }
+  wake() { this.post("wake", []); }
+  leave() { this.post("leave", []); }
+
+  watch(number, wish, watch) {
+    this.store.expect(number, watch);
+    this.post("watch", [number, wish, watch]);
+  }
+
+  follow(detail, rows) {
+    const { followed } = this;
+    if (detail === followed.detail && rows.length === followed.rows.length && rows.every((row, i) => row === followed.rows[i])) return;
+    this.store[followed.detail].know(detail === followed.detail ? rows.filter((row) => this.store[detail].isKnown(row)) : []);
+    this.followed = { number: followed.number + 1, detail, rows };
+    this.post("follow", [this.store.layout.epoch, this.followed]);
+  }
+
+  read(columns) {
+    const answered = new Promise((done) => { this.waiting.push({ columns, done }); });
+    this.post("read", [this.store.layout.epoch, columns]);
+    return answered;
+  }
+
+  // ---- what the worker tells ----
+
+  take(name, ...given) {
+    if (name in TAKES) TAKES[name](this, ...given);
+    else this.hear(name, ...given);
+  }
+}
+
+const TAKES = {
+  layout(remote, document) {
+    remote.store.use(new Layout(document), true);
+    remote.followed = { ...NOTHING, number: remote.followed.number + 1 };
+    remote.hear("layout");
+  },
+
+  /** `bytes` of the rows of the follow of this number, if they are of this detail. */
+  cells({ store, followed, hear }, detail, watch, number, bytes) {
+    const rows = store[detail];
+    if (rows.watch?.number !== watch) rows.watch = store.watchOf(watch);
+    if (bytes && number === followed.number) rows.put(followed.rows, bytes);
+    hear("cells", detail);
+  },
+
+  counts({ counts }, painter, told) { counts.get(painter)?.(told); },
+
+  /** Of the oldest question; null where that was about another fleet. */
+  answer({ store, waiting }, answers) {
+    const { columns, done } = waiting.shift();
+    if (answers === null) return;
+    columns.forEach((column, i) => store.gpus.columns[column].set(answers[i]));
+    done();
+  },
+};
