@@ -13,6 +13,7 @@ from tests.console.inventory.cast import a_node
 
 STALE_DEADLINE_MS = 9_000
 SILENT_SOCKET = """
+delete window.Worker; // the page connects itself
 window.WebSocket = class extends EventTarget { static OPEN = 1; readyState = 0; close() {} }
 """
 

@@ -2,11 +2,12 @@
 
 *Script of a frame* is all JavaScript that a thread ran from the first message of a second of the
 live feed to that of the next, whatever it was for: the one frame of that second, the summary,
-timers, and what the browser did inside of it (layout that script waited for, collections).
+timers, and what the browser did inside of it (layout that script waited for, collections). The
+feed is heard by the worker, but its messages begin the seconds of both threads.
 Chromium's trace gives two times for it, and both are kept: of the processor (`tdur`, what the
 thread itself used) and of the clock (`dur`, with all moments in which a machine that is busy with
 something else let it wait). Threads are told apart: the page's own, which people wait for, and its
-worker's, which paints the map.
+worker's, which hears the feed and paints the map.
 
 Tracing costs time of its own, which both hold. So the same is also told without it: the page
 itself reads its clock before and after each callback of its socket, its worker and its timers, with

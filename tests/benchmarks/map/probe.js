@@ -1,6 +1,6 @@
 // Installed before the page's own scripts: long tasks, what the feed brings, and how long callbacks take by the page's own clock.
 (() => {
-  const probe = { long: 0, longest: 0, feed: null, spans: null }; // spans: [began, took (µs), whether a message of the feed began it] of each callback, while it is a list
+  const probe = { long: 0, longest: 0, feed: null, spans: null }; // spans: [began, took (µs), whether a message of the feed or of the worker that hears it began it] of each callback, while it is a list
   let isInside = false;
 
   const timed = (run) => typeof run !== "function" ? run : function (...given) {
@@ -12,7 +12,7 @@
     } finally {
       queueMicrotask(() => queueMicrotask(() => { // after the promises that it settled
         isInside = false;
-        probe.spans?.push([began * 1000, (performance.now() - began) * 1000, this instanceof WebSocket]);
+        probe.spans?.push([began * 1000, (performance.now() - began) * 1000, this instanceof WebSocket || this instanceof Worker]);
       }));
     }
   };
