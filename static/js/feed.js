@@ -39,8 +39,10 @@ export class Feed {
 
   forget() {
     const { socket } = this;
+    if (!socket) return;
     this.socket = null;
-    socket?.close();
+    socket.close();
+    this.tell("connection", false);
   }
 
   /** Connects where nothing does. */

@@ -65,13 +65,14 @@ export const read = (columns) => have("read", columns);
 
 // ---- what it hears ----
 
-const heard = { atMs: 0, triedMs: 0, ageS: null, isConnected: false, quiet: 0 }; // triedMs: when it was connected, or asked to be
+const heard = { atMs: 0, openedMs: 0, ageS: null, isConnected: false, quiet: 0 };
 const received = { bytes: 0, frames: 0, since: 0, untilMs: FIRST_TOLD_MS }; // since it was last told
 
 const HEARS = {
   connection(isConnected) {
-    Object.assign(heard, { isConnected, triedMs: performance.now() });
-    if (!isConnected) tellAge();
+    heard.isConnected = isConnected;
+    if (isConnected) heard.openedMs = performance.now();
+    else tellAge();
   },
   signedOut() { location.reload(); }, // the sign-in page knows where to come back to
   summary(message, { bytes, frames }) {
@@ -94,12 +95,12 @@ function expectSummary() {
 }
 
 function tellAge() {
-  const { atMs, triedMs, ageS, isConnected } = heard, now = performance.now();
-  if (isConnected && now - Math.max(atMs, triedMs) > SILENCE_MS) { // open in name only
-    heard.triedMs = now;
+  const { atMs, openedMs, ageS } = heard, now = performance.now();
+  if (heard.isConnected && now - Math.max(atMs, openedMs) > SILENCE_MS) { // open in name only
+    heard.isConnected = false;
     have("connect");
   }
-  tell("mf:live", { connected: isConnected, age_s: ageS == null ? null : ageS + (now - atMs) / 1000 });
+  tell("mf:live", { connected: heard.isConnected, age_s: ageS == null ? null : ageS + (now - atMs) / 1000 });
 }
 
 function tellReceived() {

@@ -27,7 +27,11 @@ function second() {
 }
 
 const counts = (number, painter) => ["counts", number, [...painter.count()]];
-const cells = (detail) => ["cells", detail, store[detail].watch?.number, followed.number, detail === followed.detail ? store[detail].bytesOf(followed.rows) : null];
+
+function cells(detail) {
+  const isFollowed = detail === followed.detail && followed.rows.length > 0;
+  return ["cells", detail, store[detail].watch?.number, followed.number, isFollowed ? store[detail].bytesOf(followed.rows) : null];
+}
 
 const ASKED = {
   connect() { feed.connect(); },

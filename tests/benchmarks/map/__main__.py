@@ -7,8 +7,8 @@ made up. It paints in software, so `fps_panning` is what two cores do, not a gra
 feed to the next, `script_wall_ms_*` the same by the clock: on a machine with more to do than cores
 the clock also counts the waiting. `script_own_clock_ms_*` is that of the page's own clock, in the
 first seconds, without the trace that the others are read from and that costs time itself.
-`painter_ms_*` is the processor's time of the worker that hears the feed and paints. See `page.py` for what exactly is
-counted.
+`painter_ms_*` is the processor's time of the worker that hears the feed and paints. See `page.py`
+for what exactly is counted.
 
 A core that slept runs slower when it wakes than one that is always busy, and a map that does little
 wakes it every second: `loop_awake_ms` and `loop_asleep_ms` are one fixed loop in the page on both.
