@@ -73,6 +73,22 @@ def test_silence_is_seen_within_seconds(viewer, agent):
     expect(row(viewer, 0)).to_contain_text("No live data")
 
 
+def test_a_column_orders_the_table_and_what_is_missing_comes_last(viewer):
+    viewer.goto("/map/?view=table")
+    order = viewer.locator("tbody tr td:first-child")
+    expect(order.first).to_have_text("node-07 / GPU 1")
+    viewer.get_by_role("button", name="Headroom").click()
+    expect(order.first).to_have_text("node-07 / GPU 0")
+    expect(order.last).to_have_text("node-07 / GPU 2")
+
+
+def test_who_is_in_a_state_is_looked_at_again(viewer, agent):
+    viewer.goto("/map/?group=state&q=busy")
+    expect(viewer.locator("[data-part=total]")).to_contain_text("1 GPU,")
+    agent.samples = (sample(0, GpuState.UNHEALTHY), sample(1, GpuState.UNHEALTHY))
+    expect(viewer.locator("[data-part=total]")).to_contain_text("2 GPUs,")
+
+
 def test_arrow_keys_move_the_address_follows_and_enter_opens(viewer):
     focus_map(viewer)
     viewer.keyboard.press("ArrowRight")
