@@ -27,15 +27,13 @@ export class Remote {
     store.use(store.layout, true);
   }
 
-  post(name, given, moved) { this.worker.postMessage([name, ...given], moved); }
-
-  connect() { this.post("connect", []); }
-  wake() { this.post("wake", []); }
-  leave() { this.post("leave", []); }
+  connect() { this.worker.postMessage(["connect"]); }
+  wake() { this.worker.postMessage(["wake"]); }
+  leave() { this.worker.postMessage(["leave"]); }
 
   watch(number, wish, watch) {
     this.store.expect(number, watch);
-    this.post("watch", [number, wish, watch]);
+    this.worker.postMessage(["watch", number, wish, watch]);
   }
 
   follow(detail, rows) {
@@ -43,12 +41,12 @@ export class Remote {
     if (detail === followed.detail && rows.length === followed.rows.length && rows.every((row, i) => row === followed.rows[i])) return;
     this.store[followed.detail].know(detail === followed.detail ? rows.filter((row) => this.store[detail].isKnown(row)) : []);
     this.followed = { number: followed.number + 1, detail, rows };
-    this.post("follow", [this.store.layout.epoch, this.followed]);
+    this.worker.postMessage(["follow", this.store.layout.epoch, this.followed]);
   }
 
   read(columns) {
     const answered = new Promise((done) => { this.waiting.push({ columns, done }); });
-    this.post("read", [this.store.layout.epoch, columns]);
+    this.worker.postMessage(["read", this.store.layout.epoch, columns]);
     return answered;
   }
 

@@ -101,15 +101,15 @@ test("what is painted follows the feed, and its counts come with the second", as
   const k = { theme: "light", surface: "rgb(255 255 255)", ink: "ink", ink2: "ink2", ink3: "ink3", line: "line", pending: "pending", hollow: "hollow", accent: "accent", empty: "empty", emptyInk: "emptyInk", tone: colours, fill: colours };
   const view = { placed, groupOf: new Int32Array(3), imported: null, fill: FILLS.headroom, range: { from: 0, to: 100 }, k, width: 400, height: 300, ratio: 1, labels: 22, font: 12, compact: false };
   remote.counts.set(5, (counts) => counted.push(counts[KIND_AT.STALE]));
-  remote.post("start", [5, canvas, []]);
-  remote.post("show", [5, epoch, view, { zoom: 1, x: 0, y: 0 }, "gpus"]);
+  remote.worker.postMessage(["start", 5, canvas, []]);
+  remote.worker.postMessage(["show", 5, epoch, view, { zoom: 1, x: 0, y: 0 }, "gpus"]);
   await settled();
   nextFrame();
   assert.deepEqual([counted, canvas.context.shown], [[1], 1]);
   second(2, { 0: cell(STALE) });
   nextFrame();
   assert.deepEqual([counted, canvas.context.shown, posted.messages], [[1, 2], 2, 1]);
-  remote.post("rest", [5]);
+  remote.worker.postMessage(["rest", 5]);
   await settled();
   second(3, { 0: cell(OK) });
   nextFrame();

@@ -37,30 +37,32 @@ class Here {
 
 /** In the worker, under a number. */
 class There {
-  constructor(remote, canvas, onCounts) {
-    Object.assign(this, { remote, number: There.next += 1 });
-    remote.counts.set(this.number, onCounts);
+  static last = 0;
+
+  constructor({ worker, counts }, canvas, onCounts) {
+    Object.assign(this, { worker, counts, number: There.last += 1 });
     const moved = canvas.transferControlToOffscreen();
-    remote.post("start", [this.number, moved, faces()], [moved]);
+    counts.set(this.number, onCounts);
+    worker.postMessage(["start", this.number, moved, faces()], [moved]);
   }
+
+  have(name, ...given) { this.worker.postMessage([name, this.number, ...given]); }
 
   /** `placed` without what only a page needs of it. */
   show({ placed, ...view }, camera, rows) {
     const { x, y, tiles, pitch, nameRoom, size, sizeY } = placed, groups = placed.groups.map(({ name, note, size: gpus, x: left, y: top, width }) => ({ name, note, size: gpus, x: left, y: top, width }));
-    const detail = rows === store.nodes ? "nodes" : "gpus";
-    this.remote.post("show", [this.number, store.layout.epoch, { ...view, placed: { x, y, tiles, pitch, nameRoom, size, sizeY, groups } }, camera, detail]);
+    this.have("show", store.layout.epoch, { ...view, placed: { x, y, tiles, pitch, nameRoom, size, sizeY, groups } }, camera, rows === store.nodes ? "nodes" : "gpus");
   }
 
-  look(camera) { this.remote.post("look", [this.number, camera]); }
-  keep(brush) { this.remote.post("keep", [this.number, brush]); }
-  rest() { this.remote.post("rest", [this.number]); }
+  look(camera) { this.have("look", camera); }
+  keep(brush) { this.have("keep", brush); }
+  rest() { this.have("rest"); }
 
   end() {
-    this.remote.counts.delete(this.number);
-    this.remote.post("end", [this.number]);
+    this.counts.delete(this.number);
+    this.have("end");
   }
 }
-There.next = 0;
 
 /** The page's font, as a worker can load it: a style sheet's own addresses are relative to it. */
 function faces() {
