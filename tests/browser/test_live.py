@@ -75,11 +75,16 @@ def test_silence_is_seen_within_seconds(viewer, agent):
 
 def test_a_column_orders_the_table_and_what_is_missing_comes_last(viewer):
     viewer.goto("/map/?view=table")
-    order = viewer.locator("tbody tr td:first-child")
-    expect(order.first).to_have_text("node-07 / GPU 1")
-    viewer.get_by_role("button", name="Headroom").click()
-    expect(order.first).to_have_text("node-07 / GPU 0")
-    expect(order.last).to_have_text("node-07 / GPU 2")
+    expect(row(viewer, 1)).to_contain_text("4\u00a0%")
+    order, headroom = (
+        viewer.locator("tbody tr td:first-child"),
+        viewer.locator("thead th", has_text="Headroom"),
+    )
+    for direction, first in (("descending", "GPU 0"), ("ascending", "GPU 1")):
+        headroom.get_by_role("button").click()
+        expect(headroom).to_have_attribute("aria-sort", direction)
+        expect(order.first).to_have_text(f"node-07 / {first}")
+        expect(order.last).to_have_text("node-07 / GPU 2")
 
 
 def test_who_is_in_a_state_is_looked_at_again(viewer, agent):
