@@ -32,8 +32,14 @@ export class Canvas {
 globalThis.OffscreenCanvas = Canvas;
 globalThis.Path2D = class {};
 
-const due = [];
-globalThis.requestAnimationFrame = (paint) => due.push(paint);
+const due = new Map();
+let asked = 0;
+globalThis.requestAnimationFrame = (paint) => { due.set(asked += 1, paint); return asked; };
+globalThis.cancelAnimationFrame = (number) => due.delete(number);
 
 /** The screen takes its next frame. */
-export const nextFrame = () => due.splice(0).forEach((paint) => paint());
+export function nextFrame() {
+  const paints = [...due.values()];
+  due.clear();
+  paints.forEach((paint) => paint());
+}

@@ -31,6 +31,7 @@ async function page() {
     posted.messages = 0;
     latest().says(frame("delta", sequence, cells, { epoch }));
     latest().says({ type: "summary", age_s: age });
+    nextFrame();
     return told.splice(0).map(([name]) => name);
   };
   return { store, told, remote, second };
@@ -49,6 +50,19 @@ test("one message a second, with the rows that are followed and their watch", as
   told.length = 0;
   assert.deepEqual(second(2, { 0: cell(OK, { [HEADROOM]: 90 }), 2: cell(OK, { [HEADROOM]: 20 }) }), ["cells", "summary"]);
   assert.deepEqual([posted.messages, store.value(2, HEADROOM), store.gpus.isKnown(0)], [1, 10, false]);
+});
+
+test("a tab that nobody sees hears of the second a moment later", async (t) => {
+  const { told } = await page();
+  told.length = 0;
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  latest().says(frame("delta", 2, { 0: cell(OK) }, { epoch }));
+  latest().says({ type: "summary", age_s: 0.5 });
+  assert.equal(told.length, 0);
+  t.mock.timers.tick(100);
+  assert.deepEqual(told.splice(0).map(([name]) => name), ["cells", "summary"]);
+  nextFrame();
+  assert.equal(told.length, 0, "told once");
 });
 
 test("a row that is no longer followed is no longer known, one that still is stays so", async () => {
@@ -107,11 +121,9 @@ test("what is painted follows the feed, and its counts come with the second", as
   nextFrame();
   assert.deepEqual([counted, canvas.context.shown], [[1], 1]);
   second(2, { 0: cell(STALE) });
-  nextFrame();
   assert.deepEqual([counted, canvas.context.shown, posted.messages], [[1, 2], 2, 1]);
   remote.worker.postMessage(["rest", 5]);
   await settled();
   second(3, { 0: cell(OK) });
-  nextFrame();
   assert.deepEqual([counted, canvas.context.shown], [[1, 2], 2]);
 });

@@ -5,14 +5,26 @@ import { Store } from "../store.js";
 import { Painter } from "./painter.js";
 
 const store = new Store(), painters = new Map();
+const PAINTED_WITHIN_MS = 100;
 const NOTHING = { number: 0, detail: "gpus", rows: [] };
 let followed = NOTHING, changed = null; // the detail whose cells changed since the last summary
 
 const feed = new Feed(store, (...news) => {
   if (news[0] === "cells") return repaint(news[1]);
   if (news[0] === "layout") followed = NOTHING;
-  postMessage(news[0] === "summary" ? [...second(), news] : [news]);
+  if (news[0] === "summary") return oncePainted(() => postMessage([...second(), news]));
+  postMessage([news]);
 });
+
+/** So that the page does not wait for the cores that paint; where no frame of the screen comes, as in a hidden tab, after a while. */
+function oncePainted(tell) {
+  const frame = requestAnimationFrame(go), late = setTimeout(go, PAINTED_WITHIN_MS);
+  function go() {
+    cancelAnimationFrame(frame);
+    clearTimeout(late);
+    tell();
+  }
+}
 
 function repaint(detail) {
   changed = detail;
