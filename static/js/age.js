@@ -1,6 +1,7 @@
 // The age of the data in the header of every page, and what is closed while it is old.
 import { age as ageWord, span } from "./figures.js";
 import { GLYPHS, GPU_LOOKS } from "./glyphs.js";
+import { eachSecond } from "./socket.js";
 
 const STALE_S = 5;
 
@@ -18,12 +19,11 @@ export function start() {
   if (!box) return;
   const parts = { box, bar: document.getElementById("stale-bar"), lead: box.querySelector(".hide-s"), text: box.querySelector("[data-age-text]") };
   let heardAt = performance.now(); // when an age was told, or the wait for the first began
-  const draw = (ageS, connected) => {
-    if (ageS != null) heardAt = performance.now();
-    drawAge(parts, freshness(ageS, connected, (performance.now() - heardAt) / 1000), ageS);
-  };
-  document.addEventListener("mf:summary", ({ detail }) => draw(detail.age_s, true));
-  document.addEventListener("mf:live", ({ detail }) => draw(detail.age_s, detail.connected));
+  eachSecond((ageS, isConnected) => {
+    const now = performance.now();
+    if (ageS != null) heardAt = now;
+    drawAge(parts, freshness(ageS, isConnected, (now - heardAt) / 1000), ageS);
+  });
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-reconnect]")) document.dispatchEvent(new CustomEvent("mf:reconnect"));
   });

@@ -17,7 +17,7 @@ export class Feed {
    *   connection  whether it stands
    *   signedOut   it was refused: somebody has to sign in
    *   cells       "gpus" | "nodes" whose values changed; in each second before its summary
-   *   summary     the fleet in numbers, once a second; and { bytes, frames } received since the one before
+   *   second      the age of the data, the fleet in numbers, and the bytes and frames received since the second before
    *   event       { op, … }: somebody changed something
    *   layout      the document of another fleet, which the store holds from now on
    */
@@ -73,6 +73,7 @@ export class Feed {
   // ---- what a page whose feed is elsewhere has to ask for: here all is known ----
 
   follow() {}
+  heed() {}
   read() {}
 
   // ---- what comes ----
@@ -89,7 +90,7 @@ export class Feed {
     if (message.type !== "summary") return this.tell(message.type, message);
     const { received } = this;
     this.received = { bytes: 0, frames: 0 };
-    this.tell("summary", message, received);
+    this.tell("second", message.age_s, message, received.bytes, received.frames);
   }
 
   take(frame) {

@@ -1,17 +1,22 @@
 // Keeps times and figures on the page current without moving anything: <time data-ago>, <time data-until>, [data-live].
 import { NO_DATA, age, countdown, quantity, signed, size } from "./figures.js";
+import { eachSecond, heed } from "./socket.js";
 
 const FORMATS = { number: quantity, signed: (value, unit, digits) => signed(value, unit, digits), size: (value, _unit, digits) => size(value, digits) };
 
 export function start() {
-  for (const second of ["mf:summary", "mf:live"]) document.addEventListener(second, tick);
-  document.addEventListener("htmx:load", () => { known = new WeakMap(); });
+  const times = document.getElementsByTagName("time"); // which the browser keeps at hand
+  eachSecond(() => { if (times.length > 0) tick(times); });
   document.addEventListener("mf:summary", ({ detail }) => show(detail));
+  document.addEventListener("htmx:load", () => { known = new WeakMap(); heedShown(); });
+  heedShown();
 }
 
-function tick() {
+const heedShown = () => heed(named(document, WHOLE_FLEET, "live").map(({ path }) => path.split(".", 1)[0]));
+
+function tick(times) {
   const now = Date.now();
-  for (const time of document.getElementsByTagName("time")) { // which the browser keeps at hand
+  for (const time of times) {
     if (!time.matches("[data-ago], [data-until]")) continue;
     const past = (now - Date.parse(time.dateTime)) / 1000;
     put(time, time.hasAttribute("data-ago") ? age(past) : countdown(-past));

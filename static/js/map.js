@@ -31,13 +31,13 @@ class MapPage {
     Object.assign(this, { page, find, form: find("controls"), canvas: find("map"), total: find("total"), empty: find("empty"), zoomWord: find("zoom"), zooms: [...page.querySelectorAll("[data-zoom]")] });
     const phone = innerWidth <= 760, shape = phone ? { columns: 1, pad: 12 } : { columns: 4, pad: 16 };
     const height = () => Math.max(phone ? 420 : 560, innerHeight - this.canvas.getBoundingClientRect().top - scrollY - 50);
-    this.heat = new Heat(this.canvas, { hug: true, ...shape, least: 3, height, onCounts: (counts) => this.legend.count(counts) });
+    this.heat = new Heat(this.canvas, { hug: true, ...shape, least: 3, height, onCounts: (news) => this.legend.follow(news) });
     this.card = new Card(find("tip"), this.heat, store);
     this.table = new Table(find("table"), store, read, () => { this.watch(); this.follow(); });
     this.legend = new Legend(find("legend"), (brush, chosen) => this.brush(brush, chosen));
     this.level = null; // "nodes" or "gpus", until the first fleet is known neither
     this.rows = [];
-    this.regroupedAt = 0;
+    this.regroupedAt = this.regrouping = 0;
   }
 
   start() {
@@ -225,10 +225,19 @@ class MapPage {
     this.drawLegend();
     this.count();
     this.recall();
+    this.regroupLater();
+  }
+
+  /** Groups by state and filters by state follow every few seconds: cells must not jump while one looks. */
+  regroupLater() {
+    clearTimeout(this.regrouping);
+    if (this.hangsOnStates) this.regrouping = setTimeout(() => this.regroup(), REGROUP_MS);
   }
 
   /** States have changed: other rows may pass the filter, or belong to other groups. In steps, so that nobody waits for all of it. */
   async regroup() {
+    this.regroupLater();
+    if (this.card.row !== null) return;
     const at = this.regroupedAt = performance.now();
     await read(STATES);
     const before = this.rows, rows = this.found();
@@ -275,9 +284,8 @@ class MapPage {
     this.moved();
   }
 
-  /** Values changed. Groups by state and filters by state follow every few seconds: cells must not jump while one looks. */
+  /** Values changed of rows that are followed. */
   refresh() {
-    if (this.hangsOnStates && performance.now() - this.regroupedAt > REGROUP_MS && this.card.row === null) return this.regroup();
     if (this.view === "table") this.table.update();
     this.card.refresh();
   }

@@ -2,6 +2,7 @@
 import { lineChart } from "./charts/line.js";
 import { signed } from "./figures.js";
 import { show } from "./live_values.js";
+import { heed } from "./socket.js";
 
 export function mount(element) {
   const first = JSON.parse(element.querySelector("#overview-data").textContent);
@@ -9,7 +10,10 @@ export function mount(element) {
   for (const node of element.querySelectorAll("[data-chart]")) charts.set(node.dataset.chart, lineChart(node, first.charts[node.dataset.chart]));
   const { source, poll } = element.dataset, state = { before: first.before };
   setInterval(() => document.hidden || read(source, charts, element, state), Number(poll) * 1000);
-  if (!element.hasAttribute("data-scoped")) document.addEventListener("mf:summary", ({ detail }) => onSummary(detail, element, state));
+  if (!element.hasAttribute("data-scoped")) {
+    document.addEventListener("mf:summary", ({ detail }) => onSummary(detail, element, state));
+    heed(["sm_activity", "p99_ratio", "live", "states"]);
+  }
   document.addEventListener("mf:event", ({ detail }) => onEvent(detail));
 }
 

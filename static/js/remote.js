@@ -1,11 +1,18 @@
 // The page's end of the worker that hears the feed and paints the map (heatmap/worker.js). It wakes the page with one message a second.
 import { Layout } from "./store.js";
 
-const STARTS_WITHIN_MS = 5_000;
+const STARTS_WITHIN_MS = 5_000, ANSWERS_WITHIN_MS = 5_000;
+const LOST = "mf-worker-lost", AVOIDED_MS = 600_000;
 
-/** The worker once it runs, with the methods of a Feed; null where there can be none. `hear` is told what a Feed tells. */
+/** Whether a worker of this tab was lost lately. */
+const isAvoided = () => Date.now() - Number(sessionStorage.getItem(LOST)) < AVOIDED_MS;
+
+/**
+ * The worker once it runs, with the methods of a Feed; null where there can be none, or one was lost lately. `hear` is told what a Feed tells, and
+ *   lost    that the worker is silent: a page that loads anew is without one
+ */
 export async function remoteOf(store, hear) {
-  if (!globalThis.Worker || !globalThis.HTMLCanvasElement?.prototype.transferControlToOffscreen || !import.meta.resolve) return null;
+  if (isAvoided() || !globalThis.Worker || !globalThis.HTMLCanvasElement?.prototype.transferControlToOffscreen || !import.meta.resolve) return null;
   const worker = new Worker(import.meta.resolve("./heatmap/worker.js"), { type: "module", name: "map" });
   const runs = await new Promise((tell) => {
     worker.addEventListener("message", () => tell(true), { once: true });
@@ -22,12 +29,17 @@ const NOTHING = { number: 0, detail: "gpus", rows: [] };
 export class Remote {
   /** `counts`: who is told how many rows are how, by the number of the painter that counted them. */
   constructor(worker, store, hear) {
-    Object.assign(this, { worker, store, hear, followed: NOTHING, waiting: [], counts: new Map() });
-    worker.addEventListener("message", ({ data }) => data.forEach((news) => this.take(...news)));
+    Object.assign(this, { worker, store, hear, followed: NOTHING, waiting: [], counts: new Map(), doubt: 0 });
+    worker.addEventListener("message", ({ data }) => this.take(data));
     store.use(store.layout, true);
   }
 
-  connect() { this.worker.postMessage(["connect"]); }
+  connect() {
+    clearTimeout(this.doubt);
+    this.doubt = setTimeout(() => this.lose(), ANSWERS_WITHIN_MS);
+    this.worker.postMessage(["connect"]);
+  }
+
   wake() { this.worker.postMessage(["wake"]); }
   leave() { this.worker.postMessage(["leave"]); }
 
@@ -44,6 +56,8 @@ export class Remote {
     this.worker.postMessage(["follow", this.store.layout.epoch, this.followed]);
   }
 
+  heed(keys) { this.worker.postMessage(["heed", keys]); }
+
   read(columns) {
     const answered = new Promise((done) => { this.waiting.push({ columns, done }); });
     this.worker.postMessage(["read", this.store.layout.epoch, columns]);
@@ -52,13 +66,28 @@ export class Remote {
 
   // ---- what the worker tells ----
 
-  take(name, ...given) {
+  take(news) {
+    const [name, ...given] = news;
     if (name in TAKES) TAKES[name](this, ...given);
     else this.hear(name, ...given);
+  }
+
+  /** It hangs, or was ended: its canvases cannot be had back. */
+  lose() {
+    sessionStorage.setItem(LOST, Date.now());
+    this.hear("lost");
   }
 }
 
 const TAKES = {
+  alive({ doubt }) { clearTimeout(doubt); },
+
+  second(remote, ageS, summary, bytes, frames, counts, cells) {
+    for (let i = 0; i < counts?.length; i += 2) remote.counts.get(counts[i])?.(counts[i + 1]);
+    if (cells !== null) TAKES.cells(remote, ...cells);
+    remote.hear("second", ageS, summary, bytes, frames);
+  },
+
   layout(remote, document) {
     remote.store.use(new Layout(document), true);
     remote.followed = { ...NOTHING, number: remote.followed.number + 1 };

@@ -1,9 +1,8 @@
-// The live feed as a page hears it. Keeps the store, and tells the page on document:
-//   mf:summary  the fleet in numbers     once a second, with age_s; what else is due each second goes by it
-//   mf:live     {age_s, connected}       about every second in which there is no summary
+// The live feed as a page hears it. Keeps the store, tells whoever asked eachSecond(), and the page on document:
+//   mf:summary  the fleet in numbers     once a second; on a page with a map what it heeds of them, when that has changed
 //   mf:event    {op, …}                  somebody changed something
-//   mf:cells    {detail, layout}         values of GPUs or nodes changed; layout: the store now holds another fleet
-//   mf:feed     {bytes_s, frames_s}      what this tab received a second, over the last ten: told every ten
+//   mf:cells    {detail, layout}         values of GPUs or nodes that it knows changed; layout: the store now holds another fleet
+//   mf:feed     {bytes_s, frames_s}      what this tab received a second, over the last thirty: told every thirty
 // Frames come only to a tab that says what it draws: watch(). Where a map is drawn, the connection and all cells are in the worker that paints it
 // (remote.js), and the store knows of its rows what follow() and read() ask for.
 import { Feed } from "./feed.js";
@@ -13,7 +12,7 @@ import { FIELDS } from "./wire.js";
 
 const MAPS = "canvas[data-heatmap]", MOST_RANGES = 4_096;
 const QUIET_MS = 1_250, SILENCE_MS = 8_000; // QUIET_MS: a summary comes every second
-const FIRST_TOLD_MS = 2_000, TOLD_MS = 9_500; // of what is received: with the second or the tenth summary
+const FIRST_TOLD_MS = 2_000, TOLD_MS = 29_500; // of what is received: with the second or the thirtieth summary
 
 export const store = new Store();
 
@@ -29,7 +28,7 @@ export function start() {
   document.addEventListener("visibilitychange", () => !document.hidden && have("wake"));
   addEventListener("pagehide", () => have("leave"));
   addEventListener("pageshow", (event) => event.persisted && have("connect"));
-  expectSummary();
+  expectSecond();
   const hear = (name, ...given) => HEARS[name]?.(...given), here = () => new Feed(store, hear);
   begin(document.querySelector(MAPS) ? remoteOf(store, hear).then((remote) => remote ?? here()) : here());
   have("connect");
@@ -60,10 +59,23 @@ function mask(count, rows) {
 /** From now on the store knows these rows, a moment from now and with each second; others it may not. */
 export const follow = (detail, rows) => have("follow", detail, rows);
 
+const heeded = new Set();
+
+/** These keys of the summary are shown. What they are now comes anew. */
+export function heed(keys) {
+  for (const key of keys) heeded.add(key);
+  have("heed", [...heeded]);
+}
+
 /** Once these columns of all GPUs are in the store, as they are now. Never, where another fleet comes before. */
 export const read = (columns) => have("read", columns);
 
 // ---- what it hears ----
+
+const listeners = [];
+
+/** `hear(ageS, isConnected)` is told about once a second how old the data is (null: nothing was heard of yet); what else is due then goes by it. */
+export const eachSecond = (hear) => listeners.push(hear);
 
 const heard = { atMs: 0, openedMs: 0, ageS: null, isConnected: false, quiet: 0 };
 const received = { bytes: 0, frames: 0, since: 0, untilMs: FIRST_TOLD_MS }; // since it was last told
@@ -75,13 +87,16 @@ const HEARS = {
     else tellAge();
   },
   signedOut() { location.reload(); }, // the sign-in page knows where to come back to
-  summary(message, { bytes, frames }) {
-    Object.assign(heard, { atMs: performance.now(), ageS: message.age_s });
+  lost() { location.reload(); }, // the address holds what is looked at
+  second(ageS, summary, bytes, frames) {
+    heard.atMs = performance.now();
+    heard.ageS = ageS;
     received.bytes += bytes;
     received.frames += frames;
-    expectSummary();
-    tellReceived();
-    tell("mf:summary", message);
+    expectSecond();
+    tellReceived(heard.atMs);
+    for (const hear of listeners) hear(ageS, true);
+    if (summary !== null) tell("mf:summary", summary);
   },
   event(message) { tell("mf:event", message); },
   cells(detail) { tell("mf:cells", { detail, layout: false }); },
@@ -89,9 +104,15 @@ const HEARS = {
 };
 
 /** The age is told with each summary, and without where none comes: a timer of its own would wake the page once more each second. */
-function expectSummary() {
+function expectSecond() {
   clearTimeout(heard.quiet);
-  heard.quiet = setTimeout(() => { expectSummary(); tellAge(); tellReceived(); }, QUIET_MS);
+  heard.quiet = setTimeout(onQuiet, QUIET_MS);
+}
+
+function onQuiet() {
+  expectSecond();
+  tellAge();
+  tellReceived(performance.now());
 }
 
 function tellAge() {
@@ -100,11 +121,11 @@ function tellAge() {
     heard.isConnected = false;
     have("connect");
   }
-  tell("mf:live", { connected: heard.isConnected, age_s: ageS == null ? null : ageS + (now - atMs) / 1000 });
+  for (const hear of listeners) hear(ageS == null ? null : ageS + (now - atMs) / 1000, heard.isConnected);
 }
 
-function tellReceived() {
-  const now = performance.now(), ms = now - received.since;
+function tellReceived(now) {
+  const ms = now - received.since;
   if (ms < received.untilMs) return;
   tell("mf:feed", { bytes_s: received.bytes * 1000 / ms, frames_s: received.frames * 1000 / ms });
   Object.assign(received, { bytes: 0, frames: 0, since: now, untilMs: TOLD_MS });

@@ -9,9 +9,10 @@ import { DUTY, HEADROOM, LOOK, OK, STALE, UNREACHABLE } from "../../static/js/wi
 
 const posted = { toWorker: null, toPage: null, messages: 0 };
 const ofWorker = { addEventListener: (_, hear) => { posted.toWorker = hear; }, postMessage: (news) => { posted.messages += 1; posted.toPage?.({ data: structuredClone(news) }); }, fonts: { add() {}, load: async () => [] } };
-Object.assign(globalThis, ofWorker);
+const kept = new Map();
+Object.assign(globalThis, ofWorker, { sessionStorage: { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, String(value)) } });
 await import("../../static/js/heatmap/worker.js");
-const { Remote } = await import("../../static/js/remote.js");
+const { Remote, remoteOf } = await import("../../static/js/remote.js");
 const worker = { postMessage: (message) => posted.toWorker({ data: message }), addEventListener: (_, hear) => { posted.toPage = hear; } };
 
 const settled = () => new Promise(setImmediate);
@@ -27,10 +28,10 @@ async function page() {
   remote.watch(1, { detail: "gpus" }, WATCHED);
   latest().says(frame("snapshot", 1, FIRST, { epoch }));
   await settled();
-  const second = (sequence, cells, age = 0.5) => {
+  const second = (sequence, cells, summary = {}) => {
     posted.messages = 0;
     latest().says(frame("delta", sequence, cells, { epoch }));
-    latest().says({ type: "summary", age_s: age });
+    latest().says({ type: "summary", age_s: 0.5, ...summary });
     nextFrame();
     return told.splice(0).map(([name]) => name);
   };
@@ -48,7 +49,7 @@ test("one message a second, with the rows that are followed and their watch", as
   remote.follow("gpus", [2]);
   assert.deepEqual([told.at(-1), store.value(2, HEADROOM), store.gpus.isWatched(2, HEADROOM), store.gpus.isWatched(2, DUTY)], [["cells", "gpus"], 4.5, true, false]);
   told.length = 0;
-  assert.deepEqual(second(2, { 0: cell(OK, { [HEADROOM]: 90 }), 2: cell(OK, { [HEADROOM]: 20 }) }), ["cells", "summary"]);
+  assert.deepEqual(second(2, { 0: cell(OK, { [HEADROOM]: 90 }), 2: cell(OK, { [HEADROOM]: 20 }) }), ["cells", "second"]);
   assert.deepEqual([posted.messages, store.value(2, HEADROOM), store.gpus.isKnown(0)], [1, 10, false]);
 });
 
@@ -60,7 +61,7 @@ test("a tab that nobody sees hears of the second a moment later", async (t) => {
   latest().says({ type: "summary", age_s: 0.5 });
   assert.equal(told.length, 0);
   t.mock.timers.tick(100);
-  assert.deepEqual(told.splice(0).map(([name]) => name), ["cells", "summary"]);
+  assert.deepEqual(told.splice(0).map(([name]) => name), ["cells", "second"]);
   nextFrame();
   assert.equal(told.length, 0, "told once");
 });
@@ -110,20 +111,54 @@ test("a question about another fleet is never answered, nor are the rows of that
 
 test("what is painted follows the feed, and its counts come with the second", async () => {
   const { remote, second } = await page(), canvas = new Canvas(), counted = [], { FILLS } = await import("../../static/js/heatmap/colour.js");
-  const { arrange, group } = await import("../../static/js/heatmap/layout.js"), { KIND_AT } = await import("../../static/js/heatmap/tally.js"), { STATE_NAMES } = await import("../../static/js/heatmap/sprites.js");
+  const { arrange, group } = await import("../../static/js/heatmap/layout.js"), { KINDS, KIND_AT } = await import("../../static/js/heatmap/tally.js"), { STATE_NAMES } = await import("../../static/js/heatmap/sprites.js");
   const placed = arrange(group(fleet(), [0, 1, 2], "pool"), 3, 400, 300), colours = Object.fromEntries([...STATE_NAMES, "NO_DATA"].map((name) => [name, name]));
   const k = { theme: "light", surface: "rgb(255 255 255)", ink: "ink", ink2: "ink2", ink3: "ink3", line: "line", pending: "pending", hollow: "hollow", accent: "accent", empty: "empty", emptyInk: "emptyInk", tone: colours, fill: colours };
   const view = { placed, groupOf: new Int32Array(3), imported: null, fill: FILLS.headroom, range: { from: 0, to: 100 }, k, width: 400, height: 300, ratio: 1, labels: 22, font: 12, compact: false };
-  remote.counts.set(5, (counts) => counted.push(counts[KIND_AT.STALE]));
-  remote.worker.postMessage(["start", 5, canvas, []]);
+  const news = () => counted.splice(0).map((told) => [told[told.indexOf(KIND_AT.STALE) + 1], told.length / 2]);
+  remote.counts.set(5, (told) => counted.push(told));
+  remote.worker.postMessage(["start", 5, canvas, [], true]);
   remote.worker.postMessage(["show", 5, epoch, view, { zoom: 1, x: 0, y: 0 }, "gpus"]);
   await settled();
   nextFrame();
-  assert.deepEqual([counted, canvas.context.shown], [[1], 1]);
+  assert.deepEqual([news(), canvas.context.shown], [[["1", KINDS.length]], 1]);
   second(2, { 0: cell(STALE) });
-  assert.deepEqual([counted, canvas.context.shown, posted.messages], [[1, 2], 2, 1]);
+  assert.deepEqual([news(), canvas.context.shown, posted.messages], [[["2", 3]], 2, 1], "stale, silent and healthy ones");
+  second(3, { 1: cell(STALE) });
+  assert.deepEqual([counted, posted.messages], [[], 1], "as before");
   remote.worker.postMessage(["rest", 5]);
   await settled();
-  second(3, { 0: cell(OK) });
-  assert.deepEqual([counted, canvas.context.shown], [[1, 2], 2]);
+  second(4, { 0: cell(OK) });
+  assert.deepEqual([counted, canvas.context.shown], [[], 2]);
+});
+
+test("of a summary comes what the page heeds, and when that has changed", async () => {
+  const { told, remote, second } = await page();
+  const say = (running) => {
+    told.length = 0;
+    latest().says({ type: "summary", age_s: running / 10, running, queued: told.length });
+    nextFrame();
+    return told.map(([, ageS, summary]) => [ageS, summary]);
+  };
+  assert.deepEqual(say(5), [[0.5, null]], "nobody asked");
+  remote.heed(["running"]);
+  assert.deepEqual([say(5), say(5), say(6)], [[[0.5, { running: 5 }]], [[0.5, null]], [[0.6, { running: 6 }]]]);
+  remote.heed(["running"]);
+  assert.deepEqual(say(6), [[0.6, { running: 6 }]], "asked anew, it comes anew");
+  second(2, { 0: cell(OK) });
+  assert.deepEqual(second(3, { 0: cell(OK) }), ["second"], "and no cells to a page that follows none");
+});
+
+test("a worker that does not answer is told as lost, and the next page of this tab is without one", async (t) => {
+  const { remote, told } = await page();
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  remote.connect();
+  t.mock.timers.tick(20_000);
+  assert.ok(!told.some(([name]) => name === "lost"), "it answers");
+  remote.worker = { postMessage() {} };
+  remote.connect();
+  t.mock.timers.tick(20_000);
+  assert.equal(told.at(-1)[0], "lost");
+  Object.assign(globalThis, { Worker: class { constructor() { assert.fail("tried again"); } }, HTMLCanvasElement: class { transferControlToOffscreen() {} } });
+  assert.equal(await remoteOf(new Store(), () => {}), null);
 });

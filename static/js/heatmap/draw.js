@@ -9,9 +9,9 @@ import { painterOf } from "./thread.js";
 const FOCUS_PX = 3;
 
 export class Heat {
-  /** options as `arrange` takes them, and: height() px there is, hug (the canvas takes the height it needs), compact (names only), onCounts(counts by KIND_AT). */
+  /** options as `arrange` takes them, and: height() px there is, hug (the canvas takes the height it needs), compact (names only), onCounts(News: those that changed). `counts`: how many rows are how, as text by KIND_AT. */
   constructor(canvas, options = {}) {
-    Object.assign(this, { canvas, options, focus: null, counts: null, camera: new Camera(), groups: [], shown: new Int32Array(0) });
+    Object.assign(this, { canvas, options, focus: null, counts: [], camera: new Camera(), groups: [], shown: new Int32Array(0) });
     this.ring = document.createElement("div");
     this.ring.className = "ring";
     this.ring.setAttribute("aria-hidden", "true");
@@ -21,7 +21,12 @@ export class Heat {
     this.stopTheme = onTheme(() => this.rows && this.show({}));
     this.resized = new ResizeObserver(() => this.rows && this.isResized && this.show({}));
     this.resized.observe(canvas);
-    this.painting = painterOf(canvas, (counts) => { this.counts = counts; options.onCounts?.(counts); });
+    this.painting = painterOf(canvas, options.onCounts && ((news) => this.count(news)));
+  }
+
+  count(news) {
+    for (let i = 0; i < news.length; i += 2) this.counts[news[i]] = news[i + 1];
+    this.options.onCounts(news);
   }
 
   /** Has the painter do something, as soon as there is one. */

@@ -1,6 +1,5 @@
 // The legend of the map, drawn by the map's own code; pointing at a part of it, or choosing it, keeps only its cells in colour.
 import { GPU_LOOKS } from "../glyphs.js";
-import { whole } from "../figures.js";
 import { el, state as stateWord } from "../kit.js";
 import { IDLE, LOOKS, STALE, UNREACHABLE, UNSUPPORTED, ZERO } from "../wire.js";
 import { rampAt } from "./colour.js";
@@ -10,19 +9,20 @@ import { KIND_AT } from "./tally.js";
 
 const MARKED = ["UNHEALTHY", "GUARDED", "OVERLIMIT", "COOLDOWN", "DISABLED", "QUARANTINED"];
 const OFF_SCALE = [[IDLE, "Idle, no process"], [STALE, "Stale > 5 s"], [UNREACHABLE, "Unreachable"], [UNSUPPORTED, "Unsupported"]];
+const NIL = "0";
 const RAMP_PX = 150, WINDOW = 0.12, STEP = 0.04; // of the ramp: what a pointer or a key chooses
 
 export class Legend {
   /** `onBrush` is told what is brushed: { kind: "state" | "look" | "guests", name } or { kind: "range", from, to } (of the fill's unit), null for nothing; and whether it is chosen. */
   constructor(box, onBrush) {
-    Object.assign(this, { box, onBrush, chosen: null, counters: [] });
+    Object.assign(this, { box, onBrush, chosen: null, counters: new Map() });
     box.addEventListener("pointerleave", () => this.onBrush(this.chosen, true));
     box.addEventListener("keydown", (event) => event.key === "Escape" && this.choose(null));
   }
 
   /** For a fill in a range. */
   show(fill, range, chosen) {
-    Object.assign(this, { fill, range, chosen, counters: [] });
+    Object.assign(this, { fill, range, chosen, counters: new Map() });
     const k = inks(), unit = fill.unit ?? "", scale = group(fill.short ?? fill.word);
     if (fill.ramp) scale.append(this.part({ kind: "look", name: "ZERO" }, swatch(ZERO, rampColour(fill, k.theme, fill.loud === "low" ? 0 : 1), k), "Zero, measured"),
       el("span", { class: "it tn" }, `${range.from} ${unit}`, this.ramp(k.theme), `${range.to} ${unit}`));
@@ -35,7 +35,7 @@ export class Legend {
   /** A part that can be pointed at and chosen, with its count. */
   part(brush, picture, word) {
     const pressed = same(brush, this.chosen), count = document.createTextNode(""), button = el("button", { class: "it", type: "button", "aria-pressed": String(pressed) }, picture, word, " ", el("span", { class: "qq tn" }, count));
-    this.counters.push({ node: count, button, name: brush.name, count: null, isNil: false });
+    this.counters.set(KIND_AT[brush.name], { node: count, button, name: brush.name, isNil: false });
     button.addEventListener("pointerenter", () => this.onBrush(brush, false));
     button.addEventListener("click", () => this.choose(same(brush, this.chosen) ? null : brush));
     return button;
@@ -102,15 +102,21 @@ export class Legend {
     mark.style.width = `${(this.shareOf(chosen.to) - this.shareOf(chosen.from)) * 100}%`;
   }
 
-  /** `counts` as the painter tells them. */
+  /** All counts, as text by KIND_AT. */
   count(counts) {
-    for (const counter of this.counters) {
-      const count = counts?.[KIND_AT[counter.name]] ?? 0;
-      if (count === counter.count) continue;
-      counter.count = count;
-      counter.node.data = whole(count);
-      if (!count !== counter.isNil) counter.button.classList.toggle("nil", counter.isNil = !count);
-    }
+    for (const kind of this.counters.keys()) this.write(kind, counts[kind] ?? NIL);
+  }
+
+  /** Those that changed, as News tells them. */
+  follow(news) {
+    for (let i = 0; i < news.length; i += 2) this.write(news[i], news[i + 1]);
+  }
+
+  write(kind, text) {
+    const counter = this.counters.get(kind);
+    if (counter === undefined) return;
+    counter.node.data = text;
+    if ((text === NIL) !== counter.isNil) counter.button.classList.toggle("nil", counter.isNil = !counter.isNil);
   }
 }
 

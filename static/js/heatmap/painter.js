@@ -7,7 +7,7 @@ import { byteOf, lookOf, palette, stateIndex } from "./colour.js";
 import { Headers } from "./headers.js";
 import { NOTHING, exposed, touches } from "./sight.js";
 import { ROOMY, STATE_NAMES, Sprites, isMarked, keyOf } from "./sprites.js";
-import { NodeTally, Tally } from "./tally.js";
+import { News, NodeTally, Tally } from "./tally.js";
 
 const NONE = -1;
 
@@ -16,6 +16,7 @@ export class Painter {
     Object.assign(this, { canvas, rows: null, brush: null, x: 0, y: 0 }); // x, y: of the window on the map, in pixels of the screen
     this.context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
     this.headers = new Headers(this);
+    this.counted = new News();
     this.paint = () => this.paintNow();
   }
 
@@ -70,17 +71,21 @@ export class Painter {
   paintNow() {
     this.isScheduled = false;
     if (!this.rows) return;
-    this.count();
+    this.follow();
     const seen = this.isWholeDue ? this.begin() : this.move(), isDrawn = this.drawCells(seen), isWritten = this.headers.draw(seen);
     if (seen !== NOTHING || isDrawn || isWritten) this.context.putImageData(this.image, 0, 0);
     this.isWholeDue = false;
   }
 
-  /** How many rows are how, as Tally.total holds it. */
-  count() {
+  follow() {
     if (this.isCountDue) this.tally.follow(this.rows);
     this.isCountDue = false;
-    return this.tally.total;
+  }
+
+  /** How many rows are how, as far as it is otherwise than when this was asked last: News. */
+  news() {
+    this.follow();
+    return this.counted.of(this.tally.total);
   }
 
   // ---- the buffer, and the window of it ----

@@ -1,4 +1,5 @@
 // How many rows are how: of each group for its header, of all (`total`, by the numbers of KIND_AT) for the legend. DOM-free.
+import { whole } from "../figures.js";
 import { COUNT, FLAG, FLAGS, LOOK, STALE, STATES, UNREACHABLE, UNSUPPORTED, ZERO } from "../wire.js";
 import { PENDING, lookOf, stateIndex } from "./colour.js";
 
@@ -7,6 +8,18 @@ export const KINDS = [...STATES, "QUARANTINED", "NO_DATA", "ZERO", "IDLE", "STAL
 export const KIND_AT = Object.fromEntries(KINDS.map((kind, i) => [kind, i]));
 const LOOK_AT = KIND_AT.ZERO; // looks follow in the order of wire.js, from ZERO on
 const GUEST = 1, HEARD = 2;
+
+/** What is told of counts: those that are others than were told before, as they are written. */
+export class News {
+  constructor() { this.told = new Int32Array(KINDS.length).fill(-1); }
+
+  /** [kind, text, …] of a `total`, flat: a page that is woken by it has little to unpack. */
+  of(total) {
+    const { told } = this, news = [];
+    total.forEach((count, kind) => { if (count !== told[kind]) news.push(kind, whole(told[kind] = count)); });
+    return news;
+  }
+}
 
 export class Tally {
   /** `groupOf` names the group of each row, -1 where it is not shown; `imported` marks GPUs without an agent. */

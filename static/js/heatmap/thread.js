@@ -5,7 +5,7 @@ import { Painter } from "./painter.js";
 
 const FAMILY = "Inter Variable";
 
-/** A painter for a canvas, which follows the feed by itself, and tells `onCounts` how many rows are how: show, look, keep, rest, end. */
+/** A painter for a canvas, which follows the feed by itself: show, look, keep, rest, end. `onCounts`, if anybody wants them, is told News of how many rows are how. */
 export async function painterOf(canvas, onCounts) {
   const feed = await feeding;
   return feed instanceof Remote ? new There(feed, canvas, onCounts) : new Here(canvas, onCounts);
@@ -21,12 +21,12 @@ class Here {
 
   paint(rows) {
     this.painter.cells(rows);
-    this.onCounts(this.painter.count());
+    this.onCounts?.(this.painter.news());
   }
 
   show(view, camera, rows) {
     this.painter.show(view, camera, rows);
-    this.onCounts(this.painter.count());
+    this.onCounts?.(this.painter.news());
   }
 
   look(camera) { this.painter.look(camera); }
@@ -42,8 +42,8 @@ class There {
   constructor({ worker, counts }, canvas, onCounts) {
     Object.assign(this, { worker, counts, number: There.last += 1 });
     const moved = canvas.transferControlToOffscreen();
-    counts.set(this.number, onCounts);
-    worker.postMessage(["start", this.number, moved, faces()], [moved]);
+    if (onCounts) counts.set(this.number, onCounts);
+    worker.postMessage(["start", this.number, moved, faces(), Boolean(onCounts)], [moved]);
   }
 
   have(name, ...given) { this.worker.postMessage([name, this.number, ...given]); }
