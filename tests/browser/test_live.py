@@ -16,6 +16,7 @@ from tests.console.telemetry import cast
 from tests.console.telemetry.fleet import sample
 
 STALE_DEADLINE_MS = 9_000
+LOST_DEADLINE_MS = 30_000
 
 
 @pytest.fixture
@@ -122,6 +123,20 @@ def test_the_address_holds_the_view(viewer):
     viewer.reload()
     expect(viewer.get_by_label("Fill by")).to_have_value("memory")
     expect(viewer.locator("[data-part=total]")).to_contain_text("1 GPU")
+
+
+def test_a_map_whose_worker_is_gone_goes_on_without_one(viewer, agent):
+    focus_map(viewer)
+    (worker,) = viewer.workers
+    with viewer.expect_event("load", timeout=LOST_DEADLINE_MS):
+        worker.evaluate("setTimeout(() => self.close()), undefined")
+    expect(viewer.locator("#data-age")).to_contain_text("old")
+    assert not viewer.workers
+    focus_map(viewer)
+    viewer.keyboard.press("Home")
+    expect(viewer.locator("#map-tip")).to_contain_text("25\u00a0%")
+    agent.samples = (sample(0, headroom_percent=11.0),)
+    expect(viewer.locator("#map-tip")).to_contain_text("11\u00a0%")
 
 
 def test_a_filter_without_a_match_says_so(viewer):
