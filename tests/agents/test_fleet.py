@@ -75,6 +75,7 @@ async def console():
 @pytest.fixture
 async def fleet(tmp_path, console, monkeypatch):
     monkeypatch.setattr("agents.reports.STATUS_PERIOD_S", 0.5)
+    monkeypatch.setattr("agents.link.FIRST_RETRY_S", 0.1)  # back before any fault is over
     config = config_of(tmp_path, console.url)
     state = StateFile(tmp_path)
     fleet = Fleet(config, load_cluster(config), KEYS, state)
