@@ -209,7 +209,7 @@ def _looked_at(jobs: list[JobFacts], later: Collection[UUID], out: Out) -> list[
 def _hosted(running: Sequence[RunningFacts], gpus: Ints) -> tuple[Sequence[RunningFacts], Ints]:
     """Those that run on GPUs of the round, and the positions of these, whose ids are `gpus`."""
     on = np.fromiter(map(attrgetter("gpu_id"), running), np.int64, len(running))
-    at = columns.places(gpus, np.argsort(gpus), on)
+    at = columns.places(gpus, on, np.argsort(gpus))
     here = at >= 0
     return running if here.all() else list(compress(running, here.tolist())), at[here]
 

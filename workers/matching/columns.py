@@ -84,11 +84,13 @@ def groups(key: Ints | Floats) -> tuple[Ints, Ints]:
     return _sorted(key)
 
 
-def places(among: Ints, order: Ints, wanted: Ints) -> Ints:
-    """Where each of `wanted` is among numbers that differ, -1: nowhere. `order` sorts these."""
+def places(among: Ints, wanted: Ints, order: Ints | None = None) -> Ints:
+    """Where each of `wanted` is among numbers that differ, -1: nowhere. `order` sorts these; they
+    rise without it."""
     if not len(among):
         return np.full(len(wanted), -1)
-    at = order[np.minimum(np.searchsorted(among, wanted, sorter=order), len(among) - 1)]
+    at = np.minimum(np.searchsorted(among, wanted, sorter=order), len(among) - 1)
+    at = at if order is None else order[at]
     return np.where(among[at] == wanted, at, -1)
 
 

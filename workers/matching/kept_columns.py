@@ -41,7 +41,7 @@ class KeptColumns:
         if facts is self._facts:
             return self._told
         own = np.fromiter(map(id, facts), np.int64, len(facts))
-        self.before = columns.places(self._id, self._order, own)
+        self.before = columns.places(self._id, own, self._order)
         told = self._read_again(facts)
         self._facts, self._id, self._order, self._told = facts, own, np.argsort(own), told
         self.rounds += 1

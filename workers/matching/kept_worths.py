@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workers.matching import weights
-from workers.matching.columns import Ints
+from workers.matching.columns import Ints, places
 from workers.prediction.predictor import Floats32
 
 Worths: TypeAlias = NDArray[np.int32]
@@ -74,19 +74,13 @@ class KeptWorths:
         rows, columns = every[0], every[1][:0]
         known = self._tables.get(most)
         if known is not None and known.worth.size:
-            row, column = _rows(known, load), _columns(known, job_class)
+            row, column = places(known.load, load), _columns(known, job_class)
             kept = known.worth if known.job_class == job_class else known.worth[:, column]
             np.take(kept, row, axis=0, out=worth, mode="clip")
             rows, columns = np.flatnonzero(row < 0), np.flatnonzero(column < 0)
         _score(worth, rows, every[1], most, weight, scored)
         _score(worth, every[0], columns, most, weight, scored)
         return _Table(load, job_class, worth)
-
-
-def _rows(known: _Table, load: Ints) -> Ints:
-    """Where each load is, -1 for a new one."""
-    at = np.minimum(np.searchsorted(known.load, load), len(known.load) - 1)
-    return np.where(known.load[at] == load, at, -1)
 
 
 def _columns(known: _Table, job_class: Sequence[str]) -> Ints:

@@ -333,9 +333,8 @@ def _alike(seats: Seats, classes: Classes, some: Ints, avoided: set[int]) -> lis
     """Columns [some] that are the same for seats between which no job can tell."""
     alone = np.full(len(seats.gpus), -1)
     alone[seats.kept] = seats.kept
-    if avoided:
-        own = [at for at, gpu in enumerate(seats.gpus) if gpu.id in avoided]
-        alone[own] = own
+    own = np.flatnonzero(np.isin(seats.gpu_id, list(avoided)))
+    alone[own] = own
     levels = [
         np.searchsorted(np.unique(need), left[some], side="right")
         for need, left in _scarcities(seats, classes)
@@ -361,10 +360,10 @@ def _avoided_pairs(
     """Rows and classes, from ids of GPUs and classes."""
     if not avoided:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    seat_of = {gpu.id: seat for seat, gpu in enumerate(seats.gpus)}
-    pairs = [(row_of[seat_of[gpu_id]], c) for gpu_id, c in sorted(avoided) if gpu_id in seat_of]
-    both = np.array([pair for pair in pairs if pair[0] >= 0], np.int64).reshape(-1, 2)
-    return both[:, 0], both[:, 1]
+    gpu, job_class = np.array(sorted(avoided), np.int64).T
+    seat = columns.places(seats.gpu_id, gpu, np.argsort(seats.gpu_id))
+    row, job_class = row_of[seat[seat >= 0]], job_class[seat >= 0]
+    return row[row >= 0], job_class[row >= 0]
 
 
 # --- what stands between ------------------------------------------------------------------

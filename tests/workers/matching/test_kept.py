@@ -58,8 +58,12 @@ def test_columns_that_were_read_before_are_those_of_a_first_reading():
 
 @given(st.lists(st.integers(0, 30), unique=True), st.lists(st.integers(0, 30)))
 def test_what_is_looked_for_among_numbers_is_where_it_is_or_nowhere(among, wanted):
-    found = places(np.array(among, np.int64), np.argsort(among), np.array(wanted, np.int64))
+    numbers, some = np.array(among, np.int64), np.array(wanted, np.int64)
+    found = places(numbers, some, np.argsort(numbers))
     assert found.tolist() == [among.index(one) if one in among else -1 for one in wanted]
+    rising = sorted(among)
+    found = places(np.array(rising, np.int64), some)
+    assert found.tolist() == [rising.index(one) if one in rising else -1 for one in wanted]
 
 
 def test_worths_that_were_worked_out_before_are_those_that_are_worked_out_anew():
