@@ -11,14 +11,13 @@ from console.scheduling import asking, profiling, rounds
 from console.scheduling.calls import Call
 from console.scheduling.models import Round
 from console.workloads.queries import live
+from workers.matching.uncollected import uncollected
 from workers.tasks.register import asked, holder, task
 
 
 @task(RUN_ROUND)
 def run_round(trigger: str = "schedule") -> None:
-    # The solver takes a moment to import; beat needs none.
-    from workers.deciding import mind
-    from workers.matching.uncollected import uncollected
+    from workers.deciding import mind  # the solver takes a moment to import; beat needs none
 
     call = Call(trigger, *asked())
     profiling.begin(live, timezone.now())  # only these need a GPU on which nobody runs
