@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-UNPACKED = ROOT / "var" / "chromium"
+PACKAGE = ROOT / "node_modules" / "@sparticuz" / "chromium" / "package.json"
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 FLAGS = (
     "--no-sandbox",  # it does not start as root with one, and shows nothing but our own pages
@@ -28,7 +29,7 @@ def find_chromium() -> str:
     if found := named or unpacked() or installed():
         return found
     raise RuntimeError(
-        "No Chromium for tests: on this machine npm's does not run. Install one"
+        "No Chromium for tests: npm's is not installed, or not made for this machine. Install one"
         f" ({', '.join(NAMES)}), or name its path in MUXFLOW_CHROMIUM."
     )
 
@@ -42,13 +43,15 @@ def unpacked() -> str | None:
 
     It has no browser around it, and takes a third of the processor's time for each new page.
     """
-    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+    is_made_for = (platform.system(), platform.machine()) == ("Linux", "x86_64")
+    if not (is_made_for and PACKAGE.exists()):
         return None
-    script = UNPACKED / "headless"
+    folder = ROOT / "var" / "chromium" / json.loads(PACKAGE.read_text())["version"]
+    script = folder / "headless"
     if not script.exists():
-        UNPACKED.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         # The variable makes the package bring the libraries that a bare machine lacks.
-        lambda_like = {"TMPDIR": str(UNPACKED), "AWS_EXECUTION_ENV": "AWS_Lambda_nodejs24.x"}
+        lambda_like = {"TMPDIR": str(folder), "AWS_EXECUTION_ENV": "AWS_Lambda_nodejs24.x"}
         unpack = "import('@sparticuz/chromium').then(({ default: it }) => it.executablePath())"
         subprocess.run(
             [packaged_node(), "-e", unpack],
@@ -57,16 +60,16 @@ def unpacked() -> str | None:
             timeout=120,
             check=True,
         )
-        fonts = UNPACKED / "fonts.conf"
+        fonts = folder / "fonts.conf"
         fonts.write_text(
             "<fontconfig><dir>/usr/share/fonts</dir>"
-            f"<dir>{UNPACKED}/fonts</dir><cachedir>{UNPACKED}/fonts-cache</cachedir></fontconfig>"
+            f"<dir>{folder}/fonts</dir><cachedir>{folder}/fonts-cache</cachedir></fontconfig>"
         )
         script.write_text(
             "#!/bin/sh\n"
-            f"export FONTCONFIG_FILE='{fonts}' LD_LIBRARY_PATH='{UNPACKED}/al2023/lib'\n"
+            f"export FONTCONFIG_FILE='{fonts}' LD_LIBRARY_PATH='{folder}/al2023/lib'\n"
             "export LC_ALL=en_US.UTF-8\n"  # of none it makes a language that no page understands
-            f"exec '{UNPACKED}/chromium' \"$@\"\n"
+            f"exec '{folder}/chromium' \"$@\"\n"
         )
         script.chmod(0o755)
     return str(script)
