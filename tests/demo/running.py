@@ -24,6 +24,7 @@ import pytest
 from console.demo.embedded import free_port
 from console.demo.launcher import answers
 from console.demo.processes import die_with_parent
+from tests.process_states import state_of
 
 ROOT = Path(__file__).resolve().parents[2]
 # What takes seconds may take some more of them on a machine that is busy with other tests.
@@ -187,10 +188,7 @@ def processes_of(folder: Path) -> dict[int, str]:
 
 
 def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    return state_of(pid) not in (None, "Z")
 
 
 def eventually(met: Callable[[], object], within_s: float, what: str) -> None:

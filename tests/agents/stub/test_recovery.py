@@ -7,7 +7,6 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -23,6 +22,7 @@ from tests.agents.mps.cast import CARD
 from tests.agents.mps.conftest import until
 from tests.agents.stub.conftest import clients
 from tests.agents.xcuda.running import BUILD
+from tests.process_states import state_of
 
 # Holds on to its error as a server would that catches it: only a restart helps.
 STUBBORN = """
@@ -126,7 +126,4 @@ def test_the_first_restart_fails_and_the_second_brings_online_back(node):
 
 def _lives(pid):
     """Not as a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    return state_of(pid) not in (None, "Z", "X")

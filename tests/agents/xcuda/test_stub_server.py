@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
 import pytest
 
 from tests.agents.xcuda.running import Server
+from tests.process_states import state_of
 
 TIMED = {"STUB_TIME": "1"}
 LONG = ("--kernel", "step_20000us", "--grid", 1000, "--seconds", 60)
@@ -190,4 +190,4 @@ def _wait_for_work(server: Server, pid: int) -> None:
 
 
 def _is_zombie(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return state_of(pid) == "Z"

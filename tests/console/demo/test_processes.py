@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from console.demo.processes import Child
+from tests.process_states import state_of
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -86,7 +87,4 @@ def test_children_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 
 def is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
+    return state_of(pid) in (None, "Z")
