@@ -1,5 +1,5 @@
 // The page's end of the worker that hears the feed and paints the map (heatmap/worker.js). It wakes the page with one message a second.
-import { Layout } from "./store.js";
+import { Layout, NONE_FOLLOWED } from "./store.js";
 
 const STARTS_WITHIN_MS = 5_000, ANSWERS_WITHIN_MS = 5_000;
 const LOST = "mf-worker-lost", AVOIDED_MS = 600_000;
@@ -24,12 +24,10 @@ export async function remoteOf(store, hear) {
   return null;
 }
 
-const NOTHING = { number: 0, detail: "gpus", rows: [] };
-
 export class Remote {
   /** `counts`: who is told how many rows are how, by the number of the painter that counted them. */
   constructor(worker, store, hear) {
-    Object.assign(this, { worker, store, hear, followed: NOTHING, waiting: [], counts: new Map(), doubt: 0 });
+    Object.assign(this, { worker, store, hear, followed: NONE_FOLLOWED, waiting: [], counts: new Map(), doubt: 0 });
     worker.addEventListener("message", ({ data }) => this.take(data));
     store.use(store.layout, true);
   }
@@ -90,7 +88,7 @@ const TAKES = {
 
   layout(remote, document) {
     remote.store.use(new Layout(document), true);
-    remote.followed = { ...NOTHING, number: remote.followed.number + 1 };
+    remote.followed = { ...NONE_FOLLOWED, number: remote.followed.number + 1 };
     remote.hear("layout");
   },
 

@@ -51,6 +51,9 @@ export function rowsWhere(count, holds) {
   return rows.slice(0, found);
 }
 
+/** What a page follows at first of a store that is elsewhere. */
+export const NONE_FOLLOWED = { number: 0, detail: "gpus", rows: [] };
+
 /** Column numbers as bits. */
 export const maskOf = (fields) => [...fields].reduce((mask, field) => mask | (1 << field), 0);
 

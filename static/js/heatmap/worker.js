@@ -1,20 +1,19 @@
 // The feed and its painters in a thread of their own; `remote.js` and `thread.js` are its other ends. A message, either way, is [name, …arguments]: to the page
 // what a Feed tells, and the counts, the cells that the page reads and the columns that it asks for.
 import { Feed } from "../feed.js";
-import { Store } from "../store.js";
+import { NONE_FOLLOWED, Store } from "../store.js";
 import { Painter } from "./painter.js";
 
 const store = new Store(), painters = new Map();
 const PAINTED_WITHIN_MS = 100;
-const NOTHING = { number: 0, detail: "gpus", rows: [] };
-let followed = NOTHING, changed = null; // the detail whose cells changed since the last second
+let followed = NONE_FOLLOWED, changed = null; // the detail whose cells changed since the last second
 let seen = null; // the watch that the page was told of, in words
 let heeded = [], heard = null; // keys of the summary that the page shows, and what it was told of them, in words
 
 const feed = new Feed(store, (...news) => {
   if (news[0] === "cells") return repaint(news[1]);
   if (news[0] === "second") return oncePainted(() => second(...news.slice(1)));
-  if (news[0] === "layout") [followed, seen] = [NOTHING, null];
+  if (news[0] === "layout") [followed, seen] = [NONE_FOLLOWED, null];
   postMessage(news);
 });
 
