@@ -71,8 +71,8 @@ class MapPage {
 
   readAddress() {
     const asked = new URLSearchParams(location.search), zoom = asked.get("zoom");
-    for (const name of ["group", "fill", "q"]) if (asked.has(name)) this.form.elements[name].value = asked.get(name);
-    this.asked = { gpu: Number(asked.get("gpu")) || null, node: asked.get("node"), from: asked.get("from"), to: asked.get("to"), zoom: Number(zoom) || 1, at: (asked.get("at") ?? "").split(",").map(Number) };
+    for (const name of ["group", "fill", "q"]) if (asked.has(name)) choose(this.form.elements[name], asked.get(name));
+    this.asked = { gpu: Number(asked.get("gpu")) || null, node: asked.get("node"), from: asked.get("from"), to: asked.get("to"), zoom: Number(zoom) || 1, at: placeOf(asked.get("at")) };
     this.level = zoom === "nodes" ? "nodes" : zoom ? "gpus" : null;
     this.chosen = brushOf(asked.get("mark"));
     this.view = asked.get("view") === "table" ? "table" : "map";
@@ -278,7 +278,7 @@ class MapPage {
     if (!asked || this.view !== "map" || !layout.count) return;
     this.asked = null;
     if (this.chosen) this.brush(this.chosen, true);
-    if (asked.zoom > 1) { this.heat.camera.lookAt(asked.zoom, asked.at.length === 2 ? asked.at : [0.5, 0.5]); this.heat.zoomTo(this.heat.camera.zoom); }
+    if (asked.zoom > 1) { this.heat.camera.lookAt(asked.zoom, asked.at); this.heat.zoomTo(this.heat.camera.zoom); }
     const row = this.detail === "nodes" ? layout.document.nodes.name.indexOf(asked.node) : layout.rowOf.get(asked.gpu) ?? -1;
     if (row >= 0) this.pin(row);
     this.moved();
@@ -389,3 +389,16 @@ class MapPage {
 const rest = () => new Promise((go) => setTimeout(go));
 
 const number = (text, usual) => (text.trim() === "" || Number.isNaN(Number(text)) ? usual : Number(text));
+
+/** An address may be old, or made up: a list keeps what it has where it offers no such thing. */
+function choose(control, value) {
+  const usual = control.value;
+  control.value = value;
+  if (control.selectedIndex === -1) control.value = usual;
+}
+
+/** The middle of the window as shares of the map, of "0.5,0.5". */
+function placeOf(text) {
+  const at = (text ?? "").split(",").map(Number);
+  return at.length === 2 && at.every(Number.isFinite) ? at : [0.5, 0.5];
+}

@@ -125,6 +125,19 @@ def test_the_address_holds_the_view(viewer):
     expect(viewer.locator("[data-part=total]")).to_contain_text("1 GPU")
 
 
+def test_an_address_that_names_what_there_is_not_shows_the_usual_map(viewer):
+    viewer.goto(
+        "/map/?group=__proto__&fill=constructor&mark=none&zoom=1e999&at=x,y&from=abc&gpu=-1"
+    )
+    expect(viewer.locator("[data-part=total]")).to_contain_text("4 GPUs")
+    expect(viewer.get_by_label("Group by")).to_have_value("pool")
+    expect(viewer.get_by_label("Fill by")).to_have_value("headroom")
+    viewer.locator("canvas[data-part=map]").focus()
+    viewer.keyboard.press("Home")
+    expect(viewer.locator("#map-tip")).to_contain_text("25\u00a0%")
+    expect(viewer).to_have_url(re.compile(r"^(?!.*NaN)"))
+
+
 def test_a_map_whose_worker_is_gone_goes_on_without_one(viewer, agent):
     focus_map(viewer)
     (worker,) = viewer.workers
